@@ -1,0 +1,112 @@
+"""The central types: arrays only, written without a batch axis.
+
+Axis letters, used in every shape of the package:
+N trajectories, L steps of a trajectory, K slots, S selected states per slot, T unrolled steps, A actions.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+Observation = PyTree[Array]
+
+
+class Transition(NamedTuple):
+    """One step as Q-learning sees it; `discount` is 0 where the episode terminated, else 1."""
+
+    observation: Observation
+    action: Int[Array, "*b"]
+    reward: Float[Array, "*b"]
+    discount: Float[Array, "*b"]
+    next_observation: Observation
+
+
+class Trajectory(NamedTuple):
+    """Consecutive steps of one episode: in row t the agent saw `observation`, did `action`, got `reward`."""
+
+    observation: Observation
+    action: Int[Array, "*b L"]
+    reward: Float[Array, "*b L"]
+    discount: Float[Array, "*b L"]
+    valid: Bool[Array, "*b L"]
+    is_first: Bool[Array, "*b L"]
+    task_id: Int[Array, "*b"]
+    trajectory_id: Int[Array, "*b"]
+
+
+class RetrievalBatch(NamedTuple):
+    """The sample of the data set that retrieval reads from (Sec. 2.2)."""
+
+    trajectories: Trajectory
+    returns: Float[Array, "*b N"]
+
+
+class Summaries(NamedTuple):
+    """What each step knows of its trajectory: `past` is the paper's h, `future` is b."""
+
+    past: Float[Array, "N L d"]
+    future: Float[Array, "N L d"]
+
+
+class EncodedBatch(NamedTuple):
+    """A retrieval batch ready to be read; made once per batch and parameter vector."""
+
+    keys: Float[Array, "N L d_e"]
+    values: Float[Array, "N L d_m"]
+    valid: Bool[Array, "N L"]
+    returns: Float[Array, " N"]
+    trajectory_id: Int[Array, " N"]
+    task_id: Int[Array, " N"]
+
+
+class RetrievalState(NamedTuple):
+    """The slots m_t and the step count since the episode began."""
+
+    slots: Float[Array, "K d_m"]
+    age: Int[Array, ""]
+
+
+class Selection(NamedTuple):
+    """What was read: only the chosen states are kept, never the full attention."""
+
+    trajectory: Int[Array, "K S"]
+    step: Int[Array, "K S"]
+    weight: Float[Array, "K S"]
+    slot_weight: Float[Array, " K"]
+
+
+class Retrieved(NamedTuple):
+    """The outcome of one step of Algorithm 1."""
+
+    state: RetrievalState
+    agent_state: Float[Array, " d"]
+    u: Float[Array, " d"]
+    z: Float[Array, "K d_m"]
+    kl: Float[Array, " K"]
+    selection: Selection
+
+
+class AgentState(NamedTuple):
+    """Everything an agent carries from step to step; an episode's start resets all of it."""
+
+    core: PyTree[Array]
+    retrieval: RetrievalState
+
+
+class AgentOutput(NamedTuple):
+    """Q-values (or the parameters of an action distribution) and what was retrieved for them."""
+
+    q_values: Float[Array, " A"]
+    retrieved: Retrieved
+
+
+class LearnerState(NamedTuple):
+    """All that an update reads and writes: saving it and the run's config is saving the run."""
+
+    params: PyTree[Array]
+    target_params: PyTree[Array]
+    optimiser: PyTree[Array]
+    step: Int[Array, ""]
+    key: PyTree[Array]
