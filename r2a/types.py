@@ -53,6 +53,7 @@ class Summaries(NamedTuple):
 class EncodedBatch(NamedTuple):
     """A retrieval batch ready to be read; made once per batch and parameter vector."""
 
+    states: Float[Array, "N L d"]
     keys: Float[Array, "N L d_e"]
     values: Float[Array, "N L d_m"]
     valid: Bool[Array, "N L"]
@@ -62,9 +63,10 @@ class EncodedBatch(NamedTuple):
 
 
 class RetrievalState(NamedTuple):
-    """The slots m_t and the step count since the episode began."""
+    """The slots m, what each of them read last (z), and the steps since the episode began."""
 
     slots: Float[Array, "K d_m"]
+    last_read: Float[Array, "K d_m"]
     age: Int[Array, ""]
 
 

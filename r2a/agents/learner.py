@@ -1,0 +1,46 @@
+"""One update: gradient, Adam, target network."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import PRNGKeyArray
+
+from r2a.agents.agent import Agent
+from r2a.agents.objective import LearningBatch, Metrics, gradient
+from r2a.config import LearnerConfig
+from r2a.types import LearnerState
+
+
+def make_optimiser(config: LearnerConfig) -> optax.GradientTransformation:
+    """Adam on gradients clipped by their global norm."""
+    return optax.chain(
+        optax.clip_by_global_norm(config.clip_norm),
+        optax.adam(config.learning_rate, eps=config.adam_epsilon),
+    )
+
+
+def start_learning(agent: Agent, config: LearnerConfig, key: PRNGKeyArray) -> LearnerState:
+    """The state before the first update."""
+    # A copy: the two sets of parameters are donated to the first update as separate buffers.
+    target = jax.tree.map(jnp.copy, agent)
+    return LearnerState(agent, target, make_optimiser(config).init(agent), jnp.zeros((), jnp.int32), key)
+
+
+def update(
+    state: LearnerState, batch: LearningBatch, key: PRNGKeyArray, config: LearnerConfig
+) -> tuple[LearnerState, Metrics]:
+    """One learner step on one batch; consumes `key`."""
+    grads, losses, metrics = gradient(state.params, state.target_params, batch, key, config)
+    steps, optimiser = make_optimiser(config).update(grads, state.optimiser, state.params)
+    params = optax.apply_updates(state.params, steps)
+    step = state.step + 1
+    target_params = jax.lax.cond(
+        step % config.target_period == 0, lambda: params, lambda: state.target_params
+    )
+    names = {"rl": "rl/loss", "kl": "retrieval/kl"}
+    named = {names.get(name, f"aux/{name}"): value for name, value in losses.items()}
+    return LearnerState(params, target_params, optimiser, step, state.key), {
+        **named, **metrics, "rl/gradient_norm": optax.global_norm(grads)
+    }

@@ -1,0 +1,78 @@
+"""Recurrences over time: a GRU, and a gated linear recurrence that runs in parallel over the steps."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from r2a.networks.dense import Linear
+
+
+class GRUCell(eqx.Module):
+    """A gated recurrent unit; the input's part of all three gates is one matrix product."""
+
+    from_input: Linear
+    from_state: Linear
+    candidate_bias: Float[Array, " d"]
+
+    def __init__(self, d_in: int, size: int, key: PRNGKeyArray):
+        k1, k2 = jax.random.split(key)
+        self.from_input = Linear(d_in, 3 * size, k1)
+        self.from_state = Linear(size, 3 * size, k2, bias=False)
+        self.candidate_bias = jnp.zeros(size)
+
+    def __call__(self, x: Float[Array, "*b d_in"], state: Float[Array, "*c d"]) -> Float[Array, "*c d"]:
+        return self.advance(self.from_input(x), state)
+
+    def advance(self, projected: Float[Array, "*b e"], state: Float[Array, "*c d"]) -> Float[Array, "*c d"]:
+        """The update for an input that went through `from_input` already."""
+        reset_x, update_x, candidate_x = jnp.split(projected, 3, axis=-1)
+        reset_m, update_m, candidate_m = jnp.split(self.from_state(state), 3, axis=-1)
+        reset = jax.nn.sigmoid(reset_x + reset_m)
+        update = jax.nn.sigmoid(update_x + update_m)
+        candidate = jnp.tanh(candidate_x + reset * (candidate_m + self.candidate_bias))
+        return candidate + update * (state - candidate)
+
+
+class GRU(eqx.Module):
+    """A GRU over a sequence; steps that are not valid leave the state as it is."""
+
+    cell: GRUCell
+
+    def __init__(self, d_in: int, size: int, key: PRNGKeyArray):
+        self.cell = GRUCell(d_in, size, key)
+
+    def __call__(
+        self, inputs: Float[Array, "L d_in"], valid: Bool[Array, " L"], *, reverse: bool = False
+    ) -> Float[Array, "L d"]:
+        def step(state: Array, at: tuple[Array, Array]) -> tuple[Array, Array]:
+            projected, is_valid = at
+            state = jnp.where(is_valid, self.cell.advance(projected, state), state)
+            return state, state
+
+        start = jnp.zeros(self.cell.candidate_bias.shape)
+        # One product for all steps: within the scan it would have as few rows as there are trajectories.
+        projected = self.cell.from_input(inputs)
+        return jax.lax.scan(step, start, (projected, valid), reverse=reverse)[1]
+
+
+class LinearRecurrence(eqx.Module):
+    """h_t = (1 - g_t) h_{t-1} + g_t x_t with gates that see only the input, so all steps run in parallel."""
+
+    project: Linear
+
+    def __init__(self, d_in: int, size: int, key: PRNGKeyArray):
+        self.project = Linear(d_in, 2 * size, key)
+
+    def __call__(
+        self, inputs: Float[Array, "L d_in"], valid: Bool[Array, " L"], *, reverse: bool = False
+    ) -> Float[Array, "L d"]:
+        gate, candidate = jnp.split(self.project(inputs), 2, axis=-1)
+        gate = jax.nn.sigmoid(gate) * valid[:, None]
+
+        def combine(early: tuple[Array, Array], late: tuple[Array, Array]) -> tuple[Array, Array]:
+            return early[0] * late[0], early[1] * late[0] + late[1]
+
+        return jax.lax.associative_scan(combine, (1 - gate, gate * candidate), reverse=reverse)[1]

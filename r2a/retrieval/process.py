@@ -1,0 +1,66 @@
+"""Algorithm 1: one time step of the retrieval process."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from r2a.config import RetrievalConfig
+from r2a.retrieval.bottleneck import BOTTLENECKS, KL_REDUCTIONS, GaussianBottleneck, IdentityBottleneck
+from r2a.retrieval.steps import AgentUpdate, Reader, SlotInput, SlotStart, SlotUpdate
+from r2a.types import EncodedBatch, RetrievalState, Retrieved, Selection
+
+
+class Process(eqx.Module):
+    """f_retr: m_{t-1}, s_t -> m_t, u_t. Trained by the RL loss and the bottleneck's price."""
+
+    start: SlotStart
+    slot_input: SlotInput
+    reader: Reader
+    bottleneck: GaussianBottleneck | IdentityBottleneck
+    slot_update: SlotUpdate
+    agent_update: AgentUpdate
+    config: RetrievalConfig = eqx.field(static=True)
+
+    def __init__(self, config: RetrievalConfig, state_size: int, key: PRNGKeyArray):
+        keys = jax.random.split(key, 6)
+        self.start = SlotStart(config, keys[0])
+        self.slot_input = SlotInput(config, state_size, keys[1])
+        self.reader = Reader(config, config.slot_size, keys[2])
+        self.bottleneck = BOTTLENECKS[config.bottleneck](config.slot_size, keys[3])
+        self.slot_update = SlotUpdate(config, keys[4])
+        self.agent_update = AgentUpdate(config, state_size, keys[5])
+        self.config = config
+
+    def __call__(
+        self, state: RetrievalState, s: Float[Array, " d"], encoded: EncodedBatch, key: PRNGKeyArray | None
+    ) -> Retrieved:
+        """Consumes `key`; without one, z is the mean of its distribution."""
+        m, z, kl, repeats = state.slots, state.last_read, 0.0, self.config.retrievals_per_step
+        keys = [None] * repeats if key is None else jax.random.split(key, repeats)
+        for repeat in range(repeats):
+            # Step 1: compute the query.
+            m_hat = self.slot_input(s, m)
+            q = self.reader.query(m_hat)
+            # Step 2: identify the most relevant trajectories and states.
+            chosen = self.reader.identify(q, s, encoded)
+            # Step 3: retrieve information from them.
+            g, alpha = self.reader.read(q, chosen, encoded)
+            # Step 4: regularise it with an information bottleneck.
+            z_new, price = self.bottleneck(g, m, keys[repeat])
+            # Step 5: update the states of the slots.
+            m_new = self.slot_update(m_hat, z_new)
+            retrieves = self.retrieves_now(state)
+            m, z = jnp.where(retrieves, m_new, m), jnp.where(retrieves, z_new, z)
+            kl += KL_REDUCTIONS[self.config.kl_reduction](price * retrieves, axis=-1)
+        # Step 6: update the agent state using the retrieved information.
+        s_tilde, u, gamma = self.agent_update(s, z)
+        selection = Selection(chosen.trajectory, chosen.step, alpha, gamma)
+        return Retrieved(RetrievalState(m, z, state.age + 1), s_tilde, u, z, kl, selection)
+
+    def retrieves_now(self, state: RetrievalState) -> Float[Array, "K 1"]:
+        """Which slots retrieve at this step: a slot of period p does so every p steps (App. "improvements tried")."""
+        periods = jnp.array(self.config.slot_periods or (1,) * self.config.slots)
+        return (state.age % periods == 0)[:, None]

@@ -1,0 +1,73 @@
+"""Step 2 of Algorithm 1: the most relevant trajectories and states.
+
+A selection is made under stop_gradient (it has no gradient anyway); the logits of what was chosen are computed
+again, with gradient, when it is read. Neither the full attention nor its gradient is ever stored.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from r2a.types import EncodedBatch, RetrievalBatch
+
+
+class Chosen(NamedTuple):
+    """The states a slot reads: trajectory i and step j of each, and whether there was one to choose."""
+
+    trajectory: Int[Array, "*b S"]
+    step: Int[Array, "*b S"]
+    exists: Bool[Array, "*b S"]
+
+
+def best_by_return(batch: RetrievalBatch, k_traj: int) -> RetrievalBatch:
+    """The k_traj trajectories of highest return; known before anything is encoded (App. computational complexity)."""
+    _, best = jax.lax.top_k(batch.returns, k_traj)
+    return jax.tree.map(lambda column: column[best], batch)
+
+
+def attention_logits(
+    queries: Float[Array, "K d_e"], keys: Float[Array, "*n d_e"]
+) -> Float[Array, "K *n"]:
+    """l = q . kappa / sqrt(d_e)."""
+    return jnp.einsum("kd,...d->k...", queries, keys) * queries.shape[-1] ** -0.5
+
+
+def nearest_states(
+    agent_state: Float[Array, " d"], states: Float[Array, "N L d"], valid: Bool[Array, "N L"], count: int
+) -> Bool[Array, "N L"]:
+    """Marks the `count` states whose encoding has the highest cosine with the agent's own state."""
+    unit = states * jax.lax.rsqrt(jnp.square(states).sum(-1, keepdims=True) + 1e-6)
+    cosine = jnp.where(valid, unit @ agent_state, -jnp.inf).ravel()
+    _, nearest = jax.lax.top_k(cosine, min(count, cosine.size))
+    return jnp.zeros(cosine.shape, bool).at[nearest].set(True).reshape(valid.shape) & valid
+
+
+def choose(
+    logits: Float[Array, "K N L"], candidate: Bool[Array, "N L"], k_traj: int, k_states: int
+) -> Chosen:
+    """T: the k_traj trajectories with the largest summed attention; S: the k_states best states within them."""
+    logits = jax.lax.stop_gradient(jnp.where(candidate, logits, -jnp.inf))
+    num_slots, num_trajectories, length = logits.shape
+    if k_traj < num_trajectories:
+        # The sum over j of softmax orders trajectories as logsumexp over j does.
+        _, trajectories = jax.lax.top_k(jax.nn.logsumexp(logits, axis=-1), k_traj)
+        logits = jnp.take_along_axis(logits, trajectories[:, :, None], axis=1)
+    else:
+        trajectories = jnp.broadcast_to(jnp.arange(num_trajectories), (num_slots, num_trajectories))
+    best, flat = jax.lax.top_k(logits.reshape(num_slots, -1), k_states)
+    trajectory = jnp.take_along_axis(trajectories, flat // length, axis=1)
+    return Chosen(trajectory, flat % length, jnp.isfinite(best))
+
+
+def gather(chosen: Chosen, encoded: EncodedBatch) -> tuple[Float[Array, "K S d_e"], Float[Array, "K S d_m"]]:
+    """Keys and values of the chosen states."""
+    key_size = encoded.keys.shape[-1]
+    length = encoded.keys.shape[1]
+    # One table, one gather: its gradient is a single scatter-add.
+    table = jnp.concatenate([encoded.keys, encoded.values], axis=-1).reshape(-1, key_size + encoded.values.shape[-1])
+    rows = table[chosen.trajectory * length + chosen.step]
+    return rows[..., :key_size], rows[..., key_size:]

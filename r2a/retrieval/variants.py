@@ -1,0 +1,168 @@
+"""What an agent can hold in the place of retrieval: Algorithm 1, its ablations A-1 and A-2, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from r2a.config import RetrievalConfig
+from r2a.networks.dense import RESIDUALS, GatedResidual, SumResidual
+from r2a.retrieval.auxiliary import AuxiliaryHeads
+from r2a.retrieval.bottleneck import BOTTLENECKS, KL_REDUCTIONS, GaussianBottleneck, IdentityBottleneck
+from r2a.retrieval.process import Process
+from r2a.retrieval.selection import best_by_return
+from r2a.retrieval.steps import SLOT_INPUTS, AgentUpdate, Reader, SlotInput, SlotInputTransformer, SlotStart, SlotUpdate
+from r2a.retrieval.summarise import Summariser
+from r2a.types import EncodedBatch, Observation, RetrievalBatch, RetrievalState, Retrieved, Selection
+
+
+def no_selection(slot_weight: Float[Array, " K"]) -> Selection:
+    """The selection of a variant that reads nothing."""
+    nothing = jnp.zeros((slot_weight.shape[0], 0))
+    return Selection(nothing.astype(int), nothing.astype(int), nothing, slot_weight)
+
+
+class AgentQueryProcess(eqx.Module):
+    """Ablation A-1: no slots; the query is a function of the agent state, and step 6 only adds what was read."""
+
+    reader: Reader
+    bottleneck: GaussianBottleneck | IdentityBottleneck
+    take_in: GatedResidual | SumResidual
+    config: RetrievalConfig = eqx.field(static=True)
+
+    def __init__(self, config: RetrievalConfig, state_size: int, key: PRNGKeyArray):
+        k1, k2, k3 = jax.random.split(key, 3)
+        self.reader = Reader(config, state_size, k1)
+        self.bottleneck = BOTTLENECKS[config.bottleneck](config.slot_size, k2)
+        self.take_in = RESIDUALS[config.update](state_size, config.slot_size, k3)
+        self.config = config
+
+    def start(self, key: PRNGKeyArray | None) -> RetrievalState:
+        """A state that stays zero: r(Z | m) is then a learned constant Gaussian."""
+        del key
+        empty = jnp.zeros((1, self.config.slot_size))
+        return RetrievalState(empty, empty, jnp.zeros((), jnp.int32))
+
+    def __call__(
+        self, state: RetrievalState, s: Float[Array, " d"], encoded: EncodedBatch, key: PRNGKeyArray | None
+    ) -> Retrieved:
+        q = self.reader.query(s)[None]
+        chosen = self.reader.identify(q, s, encoded)
+        g, alpha = self.reader.read(q, chosen, encoded)
+        z, price = self.bottleneck(g, state.slots, key)
+        s_tilde = self.take_in(s, z[0])
+        kl = KL_REDUCTIONS[self.config.kl_reduction](price, axis=-1)
+        selection = Selection(chosen.trajectory, chosen.step, alpha, jnp.ones(1))
+        return Retrieved(state._replace(age=state.age + 1), s_tilde, z[0], z, kl, selection)
+
+
+class Retrieval(eqx.Module):
+    """The full set-up of Sec. 2: summariser, auxiliary heads, and the process that reads the summaries.
+
+    The parts are apart because they are trained apart: the bottleneck's price moves only `process`, the auxiliary
+    losses only `summariser`, `auxiliary` and the agent's encoder.
+    """
+
+    summariser: Summariser
+    auxiliary: AuxiliaryHeads
+    process: Process | AgentQueryProcess
+    config: RetrievalConfig = eqx.field(static=True)
+
+    def __init__(self, config: RetrievalConfig, state_size: int, num_actions: int, key: PRNGKeyArray):
+        k1, k2, k3 = jax.random.split(key, 3)
+        process = {"full": Process, "agent_query": AgentQueryProcess}[config.variant]
+        self.summariser = Summariser(config, state_size, num_actions, k1)
+        self.auxiliary = AuxiliaryHeads(config, num_actions, k2)
+        self.process = process(config, state_size, k3)
+        self.config = config
+
+    def prepare(
+        self, batch: RetrievalBatch, encoder: Callable[[Observation], Float[Array, "N L d"]]
+    ) -> tuple[EncodedBatch, dict[str, Float[Array, ""]]]:
+        """Keys and values, once for all the steps that will read them, and the auxiliary losses of the summaries."""
+        if self.config.ranking == "return":  # only what will be chosen has to be encoded
+            batch = best_by_return(batch, self.config.k_traj)
+        trajectories = batch.trajectories
+        states = encoder(trajectories.observation)
+        summaries = jax.vmap(self.summariser)(trajectories, states)
+        keys, values = self.process.reader.keys_and_values(summaries)
+        encoded = EncodedBatch(
+            states, keys, values, trajectories.valid, batch.returns, trajectories.trajectory_id, trajectories.task_id
+        )
+        return encoded, self.auxiliary.losses(trajectories, summaries)
+
+    def start(self, key: PRNGKeyArray | None) -> RetrievalState:
+        """The slots at an episode's start; consumes `key`."""
+        return self.process.start(key)
+
+    def __call__(
+        self, state: RetrievalState, s: Float[Array, " d"], encoded: EncodedBatch, key: PRNGKeyArray | None
+    ) -> Retrieved:
+        return self.process(state, s, encoded, key)
+
+
+class WithoutBatch(eqx.Module):
+    """A variant that reads no retrieval batch."""
+
+    def prepare(
+        self, batch: RetrievalBatch, encoder: Callable[[Observation], Float[Array, "N L d"]]
+    ) -> tuple[None, dict[str, Float[Array, ""]]]:
+        """Nothing to read, and nothing to predict from it: every auxiliary loss is zero."""
+        del batch, encoder
+        return None, {name: jnp.zeros(()) for name in AuxiliaryHeads.NAMES}
+
+
+class SlotsOnly(WithoutBatch):
+    """Ablation A-2: slots without anything to retrieve; step 6 reads the slots themselves."""
+
+    slot_start: SlotStart
+    slot_input: SlotInput | SlotInputTransformer
+    slot_update: SlotUpdate
+    agent_update: AgentUpdate
+
+    def __init__(self, config: RetrievalConfig, state_size: int, num_actions: int, key: PRNGKeyArray):
+        del num_actions
+        k1, k2, k3, k4 = jax.random.split(key, 4)
+        self.slot_start = SlotStart(config, k1)
+        self.slot_input = SLOT_INPUTS[config.slot_update](config, state_size, k2)
+        self.slot_update = SlotUpdate(config, k3)
+        self.agent_update = AgentUpdate(config, state_size, k4)
+
+    def start(self, key: PRNGKeyArray | None) -> RetrievalState:
+        """The slots at an episode's start; consumes `key`."""
+        return self.slot_start(key)
+
+    def __call__(
+        self, state: RetrievalState, s: Float[Array, " d"], encoded: None, key: PRNGKeyArray | None
+    ) -> Retrieved:
+        del encoded, key
+        m_hat = self.slot_input(s, state.slots)
+        m = self.slot_update.interact(m_hat, m_hat)
+        s_tilde, u, gamma = self.agent_update(s, m)
+        state = RetrievalState(m, state.last_read, state.age + 1)
+        return Retrieved(state, s_tilde, u, m, jnp.zeros(m.shape[0]), no_selection(gamma))
+
+
+class NoRetrieval(WithoutBatch):
+    """The plain agent: the agent state passes through unchanged."""
+
+    def __init__(self, config: RetrievalConfig, state_size: int, num_actions: int, key: PRNGKeyArray):
+        del config, state_size, num_actions, key
+
+    def start(self, key: PRNGKeyArray | None) -> RetrievalState:
+        """A state with no slots."""
+        del key
+        return RetrievalState(jnp.zeros((0, 0)), jnp.zeros((0, 0)), jnp.zeros((), jnp.int32))
+
+    def __call__(
+        self, state: RetrievalState, s: Float[Array, " d"], encoded: None, key: PRNGKeyArray | None
+    ) -> Retrieved:
+        del encoded, key
+        return Retrieved(state, s, jnp.zeros_like(s), state.slots, jnp.zeros(0), no_selection(jnp.zeros(0)))
+
+
+VARIANTS = {"none": NoRetrieval, "full": Retrieval, "agent_query": Retrieval, "slots_only": SlotsOnly}
