@@ -33,6 +33,7 @@ _REMEDIES = {
     errno.EISDIR: "it is a folder, not a file; check the path",
     errno.EEXIST: "it already exists; choose another name or remove it",
     errno.ENOTEMPTY: "it already exists; choose another name or remove it",
+    errno.EFBIG: "the file is too large for this disk or your limits; choose another folder",
     errno.ENAMETOOLONG: "the name is too long; choose a shorter one",
     errno.EIO: "the disk reported an input/output error; check the disk",
 }
@@ -180,7 +181,10 @@ def _parents_of(path: Path) -> Iterator[None]:
     """Make the missing parent folders of `path`, and unmake them if the block fails."""
     missing = [parent for parent in path.parents if not parent.exists()]
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path.parent)) from error
         yield
     except BaseException:
         for parent in missing:

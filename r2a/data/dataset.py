@@ -308,12 +308,13 @@ def list_datasets(root: PathLike = "datasets") -> list[ListedDataset]:
 def find_dataset(name_or_path: PathLike, root: PathLike = "datasets") -> OfflineDataset:
     """Open a data set by its path, or by its name under `root`."""
     candidates = [Path(name_or_path), Path(root) / name_or_path]
-    for path in candidates:
-        if (path / MANIFEST).is_file():
-            return OfflineDataset.open(path)
-    for path in candidates:
-        if path.is_dir():
-            raise UserError(f"{path} is not a data set: it has no {MANIFEST}.")
+    with storage_errors("read", name_or_path):
+        for path in candidates:
+            if (path / MANIFEST).is_file():
+                return OfflineDataset.open(path)
+        for path in candidates:
+            if path.is_dir():
+                raise UserError(f"{path} is not a data set: it has no {MANIFEST}.")
     names = [str(listed.path.relative_to(root)) for listed in list_datasets(root)]
     there = f"{root} has {', '.join(names)}" if names else f"{root} has none"
     raise UserError(f"There is no data set {str(name_or_path)!r} ({there}); {HOW_TO_MAKE_ONE}.")

@@ -35,7 +35,9 @@ _MANIFEST_TYPES: dict[str, type] = {
 def read_manifest(path: Path) -> dict[str, Any]:
     """Read and check the manifest of the data set at `path`."""
     file = path / MANIFEST
-    if not file.is_file():
+    with storage_errors("read", path):
+        there = file.is_file()
+    if not there:
         found = (
             "has no manifest.json"
             if path.is_dir()

@@ -1,0 +1,233 @@
+"""Checkpoints: folders `checkpoints/step_00001234/` that appear whole, hold no pickle, and detect damage.
+
+`state.safetensors` has the arrays, named by their place in the pytree, `checkpoint.json` all the rest.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from r2a.errors import UserError
+from r2a.storage import (
+    PathLike,
+    atomic_folder,
+    read_versioned_json,
+    remove_folder,
+    remove_leftovers,
+    sha256_of,
+    storage_errors,
+)
+
+FORMAT = "r2a-checkpoint"
+FORMAT_VERSION = 1
+HEADER = "checkpoint.json"
+ARRAYS = "state.safetensors"
+_STEP_FOLDER = re.compile(r"step_(\d{8,})")
+_HEADER_TYPES: dict[str, type] = {"step": int, "config": dict, "extra": dict, "leaves": dict, "sha256": str}
+
+
+@dataclass(frozen=True)
+class CheckpointHeader:
+    """What a checkpoint says of itself; `leaves` describes each leaf of the saved pytree."""
+
+    step: int
+    config: dict[str, Any]
+    extra: dict[str, Any]
+    leaves: dict[str, dict[str, Any]]
+    sha256: str
+
+
+def save_checkpoint(
+    run_folder: PathLike,
+    state: Any,
+    *,
+    step: int,
+    config: Mapping[str, Any],
+    extra: Mapping[str, Any] | None = None,
+    keep: int = 2,
+) -> Path:
+    """Save a pytree of arrays, keys and numbers as the run's checkpoint at `step`; keep the newest `keep`."""
+    folder = _checkpoints(run_folder)
+    target = folder / f"step_{step:08d}"
+    arrays, leaves = _pack(state)
+    if folder.is_dir():
+        remove_leftovers(folder)
+    with atomic_folder(target, overwrite=True) as partial:
+        _save_arrays(arrays, partial / ARRAYS)
+        header = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "step": step,
+            "config": dict(config),
+            "extra": dict(extra or {}),
+            "leaves": leaves,
+            "sha256": sha256_of(partial / ARRAYS),
+        }
+        header["header_sha256"] = _checksum(header)
+        (partial / HEADER).write_text(json.dumps(header, indent=1, allow_nan=False) + "\n")
+    prune(run_folder, keep)
+    return target
+
+
+def load_checkpoint(folder: PathLike, like: Any) -> tuple[Any, dict[str, Any]]:
+    """The saved pytree in the structure of `like` (arrays or ShapeDtypeStructs), and its `extra`."""
+    header = read_checkpoint(folder)
+    places, structure = jax.tree_util.tree_flatten_with_path(like)
+    wanted = {jax.tree_util.keystr(place): leaf for place, leaf in places}
+    difference = _first_difference(header.leaves, wanted)
+    if difference:
+        raise UserError(f"The checkpoint {folder} does not fit the present settings: {difference}.")
+    file = Path(folder) / ARRAYS
+    try:
+        with storage_errors("read", file):
+            arrays = load_file(file)
+        leaves = [_restore(arrays.get(name), header.leaves[name], leaf) for name, leaf in wanted.items()]
+    except (SafetensorError, ValueError, TypeError, AttributeError) as error:
+        raise UserError(f"{file} is damaged: its arrays do not fit {HEADER}.") from error
+    return jax.tree_util.tree_unflatten(structure, leaves), header.extra
+
+
+def read_checkpoint(folder: PathLike) -> CheckpointHeader:
+    """Read what a checkpoint says of itself, and check all its bytes against their checksums."""
+    file = Path(folder) / HEADER
+    with storage_errors("read", folder):
+        if not file.is_file():
+            raise UserError(f"{folder} is not a complete checkpoint: {HEADER} is missing.")
+        if not (Path(folder) / ARRAYS).is_file():
+            raise UserError(f"{folder} is not a complete checkpoint: {ARRAYS} is missing.")
+    content = read_versioned_json(file, what="checkpoint", format_name=FORMAT, version=FORMAT_VERSION)
+    checksum = content.pop("header_sha256", None)
+    if checksum != _checksum(content):
+        raise UserError(f"{file} is damaged: its content does not match its checksum.")
+    for key, kind in _HEADER_TYPES.items():
+        if not isinstance(content.get(key), kind):
+            raise UserError(f"{file} is damaged: {key!r} is missing or not of type {kind.__name__}.")
+    if sha256_of(Path(folder) / ARRAYS) != content["sha256"]:
+        raise UserError(
+            f"{Path(folder) / ARRAYS} is damaged: its content does not match the checksum in {HEADER}."
+        )
+    return CheckpointHeader(**{key: content[key] for key in _HEADER_TYPES})
+
+
+def list_checkpoints(run_folder: PathLike) -> list[Path]:
+    """The run's checkpoints from oldest to newest; leftovers of interrupted writes are not among them."""
+    folder = _checkpoints(run_folder)
+    with storage_errors("read", folder):
+        entries = list(folder.iterdir()) if folder.is_dir() else []
+    found = [entry for entry in entries if _STEP_FOLDER.fullmatch(entry.name)]
+    return sorted(found, key=lambda entry: int(entry.name.removeprefix("step_")))
+
+
+def latest_checkpoint(run_folder: PathLike) -> Path | None:
+    """The run's newest checkpoint, or None if there is none; a damaged one is never passed over silently."""
+    found = list_checkpoints(run_folder)
+    if not found:
+        return None
+    newest, older = found[-1], found[:-1]
+    try:
+        read_checkpoint(newest)
+    except UserError as error:
+        remedy = (
+            f"delete the folder {newest} to go on from the older {older[-1].name}"
+            if older
+            else "there is no older checkpoint to go on from"
+        )
+        raise UserError(f"{str(error).removesuffix('.')}; {remedy}.") from error
+    return newest
+
+
+def prune(run_folder: PathLike, keep: int = 2) -> None:
+    """Delete all but the newest `keep` checkpoints."""
+    if keep < 1:
+        raise ValueError(f"keep must be at least 1, not {keep}")
+    for folder in list_checkpoints(run_folder)[:-keep]:
+        remove_folder(folder)
+
+
+def _checkpoints(run_folder: PathLike) -> Path:
+    return Path(run_folder) / "checkpoints"
+
+
+def _checksum(header: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(header, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def _save_arrays(arrays: dict[str, np.ndarray], file: Path) -> None:
+    try:
+        save_file(arrays, file)
+    except SafetensorError as error:
+        # safetensors tells a full disk in words only; the sentence for people is chosen by the number.
+        number = re.search(r"os error (\d+)", str(error))
+        raise OSError(int(number[1]) if number else errno.EIO, str(error)) from error
+
+
+def _pack(state: Any) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
+    """Split a pytree into arrays that safetensors can hold and a JSON description of every leaf."""
+    arrays, leaves = {}, {}
+    for place, leaf in jax.tree_util.tree_leaves_with_path(state):
+        name = jax.tree_util.keystr(place)
+        leaves[name] = _describe(leaf, name)
+        if leaves[name]["kind"] == "python":
+            leaves[name]["value"] = leaf.hex() if isinstance(leaf, float) else leaf
+        elif leaves[name]["kind"] == "key":
+            leaves[name]["implementation"] = str(jax.random.key_impl(leaf))
+            arrays[name] = np.asarray(jax.random.key_data(leaf), order="C")
+        else:
+            arrays[name] = _storable(np.asarray(leaf, order="C"))
+    return arrays, leaves
+
+
+def _describe(leaf: Any, name: str) -> dict[str, Any]:
+    if isinstance(leaf, bool | int | float) and not isinstance(leaf, np.generic):
+        return {"kind": "python", "dtype": type(leaf).__name__}
+    if not hasattr(leaf, "dtype") or not hasattr(leaf, "shape") or leaf.dtype == object:
+        raise TypeError(f"leaf {name} of the state is neither array nor number: {type(leaf).__name__}")
+    kind = "key" if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else "array"
+    return {"kind": kind, "dtype": str(leaf.dtype), "shape": list(leaf.shape)}
+
+
+def _storable(array: np.ndarray) -> np.ndarray:
+    """Types that numpy lacks, such as bfloat16, are stored as unsigned integers with the same bits."""
+    return array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
+
+
+def _restore(stored: np.ndarray | None, description: Mapping[str, Any], like: Any) -> Any:
+    if description["kind"] == "python":
+        value = description["value"]
+        return float.fromhex(value) if description["dtype"] == "float" else value
+    if stored is None:
+        raise ValueError("an array is missing")
+    if description["kind"] == "key":
+        return jax.random.wrap_key_data(jnp.array(stored), impl=description["implementation"])
+    array = stored.view(like.dtype) if stored.dtype != like.dtype else stored
+    if list(array.shape) != description["shape"]:
+        raise ValueError("an array has the wrong shape")
+    if isinstance(like, np.ndarray):
+        return array
+    return array[()] if isinstance(like, np.generic) else jnp.array(array)
+
+
+def _first_difference(saved: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, Any]) -> str | None:
+    for name, leaf in wanted.items():
+        if name not in saved:
+            return f"it has no {name}"
+        expected = _describe(leaf, name)
+        found = {key: saved[name].get(key) for key in expected}
+        if found != expected:
+            described = [" ".join(str(value) for value in d.values()) for d in (found, expected)]
+            return f"{name} is {described[0]} there and {described[1]} here"
+    unwanted = [name for name in saved if name not in wanted]
+    return f"it has {unwanted[0]}, which is unknown here" if unwanted else None
