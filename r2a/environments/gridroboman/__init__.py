@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gymnasium
 from jaxtyping import Array, Float32
 
 from r2a.environments.gridroboman import dynamics, tasks
@@ -15,7 +16,16 @@ from r2a.environments.gridroboman.dynamics import (
 from r2a.environments.gridroboman.tasks import TASK_NAMES, task_index
 from r2a.environments.interface import EnvironmentSpec, Integer, PRNGKey
 
-__all__ = ["ACTION_NAMES", "GRIDROBOMAN", "SPEC", "TASK_NAMES", "Gridroboman", "State", "task_index"]
+__all__ = [
+    "ACTION_NAMES",
+    "GRIDROBOMAN",
+    "GYMNASIUM_ID",
+    "SPEC",
+    "TASK_NAMES",
+    "Gridroboman",
+    "State",
+    "task_index",
+]
 
 SPEC = EnvironmentSpec(
     name="gridroboman",
@@ -46,3 +56,8 @@ class Gridroboman:
 
 
 GRIDROBOMAN = Gridroboman()
+
+# Registered by name only: the Gymnasium class itself is imported when somebody makes one.
+GYMNASIUM_ID = "r2a/Gridroboman-v0"
+if GYMNASIUM_ID not in gymnasium.registry:
+    gymnasium.register(id=GYMNASIUM_ID, entry_point="r2a.environments.gridroboman.gym:GridrobomanEnv")

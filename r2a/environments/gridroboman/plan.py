@@ -1,8 +1,8 @@
 """How many steps a board is away from solving a task: the cost-to-go that the scripted expert descends.
 
 Each family has a closed formula, the cheapest of a few plans. A plan's cost is the number of steps it really
-takes. The formulas fulfil Bellman's equation on all 6,468,294 boards, so they are exact and descending them is
-optimal: a solved board stays solved by skipping.
+takes. The formulas fulfil Bellman's equation on all 6,468,294 boards, so they are exact and descending them
+is optimal: a solved board stays solved by skipping.
 """
 
 from __future__ import annotations
