@@ -61,9 +61,7 @@ def rollout(key: PRNGKey, tasks: Int[Array, " E"], epsilon: Shaped[Array, " E"])
         following = jax.vmap(advance)(states, action)
         return following, (jax.vmap(observe)(states), action, jax.vmap(reward)(following, tasks))
 
-    last, (observations, actions, rewards) = jax.lax.scan(
-        step, states, jax.random.split(noise_key, EPISODE_LENGTH)
-    )
+    last, (observations, actions, rewards) = jax.lax.scan(step, states, jax.random.split(noise_key, EPISODE_LENGTH))
     observations = jnp.concatenate([observations, jax.vmap(observe)(last)[None]])
     return Episodes(*(jnp.swapaxes(column, 0, 1) for column in (observations, actions, rewards)))
 

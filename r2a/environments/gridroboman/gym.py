@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, Int8
+from jaxtyping import Array, Int8
 
 from r2a.environments.gridroboman import dynamics, tasks
 from r2a.environments.gridroboman.render import render
@@ -44,9 +45,11 @@ def _reset(seed: Array) -> Packed:
 
 
 @jax.jit
-def _step(packed: Packed, action: Array, task: Array) -> tuple[Packed, Float32[Array, ""]]:
+def _step(packed: Packed, action_and_task: Array) -> Array:
+    """The next board with its reward as one number more."""
+    action, task = action_and_task
     state = dynamics.advance(_unpack(packed), action)
-    return _pack(state), tasks.reward(state, task)
+    return jnp.append(_pack(state), tasks.reward(state, task).astype(jnp.int8))
 
 
 class GridrobomanEnv(gymnasium.Env[np.ndarray, np.int64]):
@@ -56,7 +59,7 @@ class GridrobomanEnv(gymnasium.Env[np.ndarray, np.int64]):
 
     def __init__(self, task: str = tasks.TASK_NAMES[0], render_mode: str | None = None):
         self.task = task
-        self._task_index = np.int8(tasks.task_index(task))
+        self._task_index = tasks.task_index(task)
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"unknown render mode {render_mode!r}: choose rgb_array or none")
         self.render_mode = render_mode
@@ -78,12 +81,11 @@ class GridrobomanEnv(gymnasium.Env[np.ndarray, np.int64]):
 
     def step(self, action: np.int64) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Do one action; the reward is 1 where the board after it solves the task."""
-        if not self.action_space.contains(action):
-            raise ValueError(
-                f"unknown action {action!r}: choose a number from 0 to {len(dynamics.ACTION_NAMES) - 1}"
-            )
-        packed, reward = _step(self._board(), np.int8(action), self._task_index)
-        self._packed = np.asarray(packed)
+        last_action = len(dynamics.ACTION_NAMES) - 1
+        if not 0 <= operator.index(action) <= last_action:
+            raise ValueError(f"unknown action {action}: choose a number from 0 to {last_action}")
+        stepped = np.asarray(_step(self._board(), np.array([action, self._task_index], np.int8)))
+        self._packed, reward = stepped[:-1], stepped[-1]
         self._elapsed += 1
         truncated = self._elapsed >= dynamics.EPISODE_LENGTH
         return self._observation(), float(reward), False, truncated, {"task": self.task}

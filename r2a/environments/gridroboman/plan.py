@@ -146,9 +146,7 @@ def _touch_with(scene: Scene) -> Steps:
     """Fetch x and bring it beside y; or first bring y beside x, which pays when y is near and x is not."""
     apart = _distance(scene.x.place, scene.y.place)
     # Clearing y off x leaves y beside x: holding x is then all that is left.
-    fetch_x = _hold(scene, scene.x) + jnp.where(
-        scene.x.status == UNDER, apart - _int(apart > 0), jnp.abs(apart - 1)
-    )
+    fetch_x = _hold(scene, scene.x) + jnp.where(scene.x.status == UNDER, apart - _int(apart > 0), jnp.abs(apart - 1))
     y_in_hand = jnp.where(scene.y.held, _hold(scene, scene.x), IMPOSSIBLE)
     bring_y = _hold(scene, scene.y) + apart + 2 + 4 * _int(scene.x.status == UNDER)
     bring_y = jnp.where(scene.x.held | scene.y.held | (apart == 0), IMPOSSIBLE, bring_y)
@@ -254,7 +252,5 @@ def _on_top(scene: Scene) -> Steps:
     apart_from_raised = jnp.maximum(apart, 2) + 8 + _int(apart == 0)
     stacked_y = jnp.where(y_covered, apart_from_covered, apart_from_raised)
     carry_x = _hold(scene, x) + stacked_y
-    best = jnp.minimum(
-        best, jnp.where((y_covered | y_raised) & (apart > 0) | x.held & ~y_alone, carry_x, IMPOSSIBLE)
-    )
+    best = jnp.minimum(best, jnp.where((y_covered | y_raised) & (apart > 0) | x.held & ~y_alone, carry_x, IMPOSSIBLE))
     return jnp.where(solved, jnp.int8(0), best)

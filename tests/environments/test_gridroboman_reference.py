@@ -1,0 +1,79 @@
+"""The fast environment equals the pycolab game."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from r2a.environments.gridroboman import ACTION_NAMES, EPISODE_LENGTH, TASK_NAMES
+from r2a.environments.gridroboman.dynamics import observe
+from r2a.environments.gridroboman.reference import Game
+from r2a.environments.gridroboman.tasks import solved_tasks
+
+EPISODES = 2000
+STEPS = EPISODES * EPISODE_LENGTH
+
+
+def test_equal_over_100_000_steps_on_all_tasks(walk):
+    @jax.jit
+    def episodes(keys):
+        start, actions, states = jax.vmap(lambda key: walk(key, EPISODE_LENGTH))(keys)
+        each_step = jax.vmap(jax.vmap(lambda state: (observe(state), solved_tasks(state), jnp.stack(state.held))))
+        return jax.vmap(observe)(start), actions, *each_step(states)
+
+    keys = jax.random.split(jax.random.key(0), EPISODES)
+    starts, actions, observations, solved, held = (np.asarray(column) for column in episodes(keys))
+    assert actions.size == STEPS == 100_000
+    _assert_everything_was_visited(observations, solved, held)
+
+    for start, episode_actions, episode_observations, episode_solved in zip(
+        starts, actions, observations, solved, strict=True
+    ):
+        game = Game(start)
+        np.testing.assert_array_equal(game.observe(), start)
+        for action, observation, rewards in zip(
+            episode_actions.tolist(), episode_observations, episode_solved, strict=True
+        ):
+            played = game.play(action)
+            # Arrays of booleans and small integers: comparing bytes is much faster than assert_array_equal.
+            same = (played == rewards).all() and game.observe().tobytes() == observation.tobytes()
+            assert same, (
+                start,
+                observation,
+                game.observe(),
+                [TASK_NAMES[i] for i in np.flatnonzero(played != rewards)],
+            )
+
+
+def _assert_everything_was_visited(observations, solved, held):
+    assert (solved.sum((0, 1)) > 300).all(), "every task was solved"
+    status = observations[..., 8:]
+    at_robot = (observations[..., :6].reshape(*status.shape, 2) == observations[..., None, 6:8]).all(-1)
+    stacked = (status == -1).any(-1)
+    holding = held.any(-1)
+    assert (stacked & ~holding).sum() > 1000
+    assert (stacked & holding).sum() > 500
+    assert (holding & (at_robot.sum(-1) == 2)).sum() > 1000, "an object in hand over another"
+    assert (holding & at_robot.all(-1)).sum() > 50, "an object in hand over a stack, where put is refused"
+
+
+def test_the_pycolab_game_by_hand():
+    game = Game([1, 1, 2, 1, 5, 5, 1, 1, 0, 0, 0], ["lift red", "red on green"])
+    up, down, left, right, lift, put, skip = range(len(ACTION_NAMES))
+    assert game.play(skip).tolist() == [0, 0]
+    assert game.play(lift).tolist() == [1, 0]
+    assert game.play(right).tolist() == [1, 0]
+    assert game.play(put).tolist() == [0, 1]
+    assert game.observe().tolist() == [2, 1, 2, 1, 5, 5, 2, 1, 1, -1, 0]
+    for _ in range(9):
+        game.play(left)
+        game.play(up)
+    assert game.observe()[6:8].tolist() == [0, 0]
+    assert game.play(down).tolist() == [0, 1]
+
+
+def test_the_pycolab_game_refuses_boards_in_mid_episode():
+    with pytest.raises(ValueError, match="all statuses must be 0"):
+        Game([1, 1, 1, 1, 5, 5, 1, 1, 1, -1, 0])
