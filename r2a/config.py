@@ -5,8 +5,9 @@ Each value that comes from the paper names its place; "ours" marks a choice the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from r2a.errors import UserError
 
@@ -214,3 +215,26 @@ class RunConfig:
         for name in ("steps", "evaluate_every", "checkpoint_every"):
             require(getattr(self, name) % self.steps_per_call == 0, name.replace("_", "-"), getattr(self, name),
                     f"it must be a multiple of steps-per-call = {self.steps_per_call}")
+
+
+def config_from_dict(kind: type, values: Mapping[str, Any], where: str = "config") -> Any:
+    """The config that `dataclasses.asdict` (and JSON) made `values` of; anything unknown or ill-typed is refused."""
+    hints = get_type_hints(kind)
+    unknown = set(values) - {f.name for f in fields(kind)}
+    if unknown:
+        raise UserError(f"{where} has an unknown entry {sorted(unknown)[0]!r}; it may come from another version.")
+    return kind(**{name: _typed(hints[name], value, f"{where}.{name}") for name, value in values.items()})
+
+
+def _typed(hint: Any, value: Any, where: str) -> Any:
+    if is_dataclass(hint) and isinstance(value, Mapping):
+        return config_from_dict(hint, value, where)  # type: ignore[arg-type]
+    if get_origin(hint) is tuple and isinstance(value, list | tuple):
+        return tuple(_typed(get_args(hint)[0], entry, where) for entry in value)
+    if get_origin(hint) is Literal:
+        require(value in get_args(hint), where, value, f"it must be one of {', '.join(map(str, get_args(hint)))}")
+        return value
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    require(type(value) is hint, where, value, f"it must be of type {getattr(hint, '__name__', hint)}")
+    return value

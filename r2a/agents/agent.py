@@ -56,4 +56,4 @@ def outputs_of_states(
 
 def parameter_count(agent: Agent) -> int:
     """How many numbers are learnt."""
-    return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(agent, eqx.is_array_like)))
+    return sum(leaf.size for leaf in jax.tree.leaves(agent))

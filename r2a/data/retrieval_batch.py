@@ -1,0 +1,185 @@
+"""Draw what a learner step sees: transitions to learn from and trajectories to retrieve from, never overlapping.
+
+The data lie on the device, and drawing is a pure function of a key, so that many learner steps compile into one
+call.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+from r2a.config import DataConfig, RetrievalConfig
+from r2a.data.dataset import LEARNING, RETRIEVAL, OfflineDataset
+from r2a.errors import UserError
+from r2a.types import RetrievalBatch, Trajectory, Transition
+
+
+class EpisodeTable(NamedTuple):
+    """The episodes of each task, in random order; the first `count` entries of a row are in use."""
+
+    rows: Int[Array, "tasks E"]
+    count: Int[Array, " tasks"]
+
+
+class ResidentData(NamedTuple):
+    """A data set's columns on the device, and who may read which episode."""
+
+    observation: Shaped[Array, "E L+1 ..."]
+    action: Int[Array, "E L"]
+    reward: Float[Array, "E L"]
+    length: Int[Array, " E"]
+    terminated: Bool[Array, " E"]
+    task_id: Int[Array, " E"]
+    episode_return: Float[Array, " E"]
+    learning: EpisodeTable
+    retrieval: EpisodeTable
+
+
+def load_resident(dataset: OfflineDataset, num_tasks: int, seed: int = 0) -> ResidentData:
+    """Put the first `num_tasks` tasks of a data set on the device."""
+    data = dataset.subset(num_tasks)
+    generator = np.random.default_rng(seed)
+
+    def table(split: int) -> EpisodeTable:
+        rows = [generator.permutation(data.episodes(task, split)) for task in range(num_tasks)]
+        for name, members in zip(data.task_names, rows, strict=True):
+            if len(members) == 0:
+                raise UserError(f"{dataset.path} has no {['learning', 'retrieval'][split]} episodes of task {name!r}.")
+        count = np.array([len(members) for members in rows])
+        padded = np.stack([np.resize(members, count.max()) for members in rows])
+        return EpisodeTable(jnp.asarray(padded, jnp.int32), jnp.asarray(count, jnp.int32))
+
+    columns = {name: jnp.asarray(data.columns[name]) for name in ResidentData._fields if name in data.columns}
+    return ResidentData(**columns, learning=table(LEARNING), retrieval=table(RETRIEVAL))
+
+
+def check_fits(dataset: OfflineDataset, data: DataConfig, retrieval: RetrievalConfig) -> None:
+    """Refuse settings that this data set cannot serve, with one clear sentence."""
+    fewest = min(
+        len(dataset.episodes(task, RETRIEVAL)) for task in range(min(data.num_tasks, len(dataset.task_names)))
+    )
+    length = retrieval.length or dataset.max_length
+    if retrieval.trajectories > fewest:
+        raise UserError(
+            f"retrieval.trajectories is {retrieval.trajectories}, but a task of {dataset.path} has only {fewest} "
+            f"retrieval episodes."
+        )
+    if length > dataset.max_length:
+        raise UserError(
+            f"retrieval.length is {length}, but the episodes of {dataset.path} have only {dataset.max_length} steps."
+        )
+    if retrieval.k_states > retrieval.k_traj * length:
+        raise UserError(
+            f"retrieval.k-states is {retrieval.k_states}, but k-traj x steps = {retrieval.k_traj * length} states "
+            f"are there to choose from."
+        )
+
+
+def draw_transitions(data: ResidentData, task: Int[Array, ""], count: int, key: PRNGKeyArray) -> Transition:
+    """Uniform over the task's learning episodes, then over the steps of each; consumes `key`."""
+    episode_key, step_key = jax.random.split(key)
+    place = jax.random.randint(episode_key, (count,), 0, data.learning.count[task])
+    episode = data.learning.rows[task, place]
+    length = data.length[episode]
+    step = jax.random.randint(step_key, (count,), 0, length)
+    ends = data.terminated[episode] & (step + 1 == length)
+    return Transition(
+        observation=data.observation[episode, step],
+        action=data.action[episode, step].astype(jnp.int32),
+        reward=data.reward[episode, step],
+        discount=1.0 - ends.astype(jnp.float32),
+        next_observation=data.observation[episode, step + 1],
+    )
+
+
+def draw_retrieval_batch(
+    data: ResidentData, task: Int[Array, ""], config: RetrievalConfig, key: PRNGKeyArray
+) -> RetrievalBatch:
+    """Distinct retrieval episodes of the task, cut to the configured piece; consumes `key`.
+
+    One episode from each of n equal parts of the (shuffled) table: distinct without sorting.
+    """
+    place_key, piece_key = jax.random.split(key)
+    n, count = config.trajectories, data.retrieval.count[task]
+    bounds = (jnp.arange(n + 1) * count) // n
+    place = jax.random.randint(place_key, (n,), bounds[:-1], bounds[1:])
+    episode = data.retrieval.rows[task, place]
+    max_length = data.reward.shape[1]
+    piece = config.length or max_length
+    slack = jnp.maximum(data.length[episode] - piece, 0)
+    first = jnp.zeros(n, jnp.int32)
+    if config.piece == "random":
+        first = jax.random.randint(piece_key, (n,), 0, slack + 1)
+    step = first[:, None] + jnp.arange(piece)
+    row = episode[:, None]
+    length = data.length[episode][:, None]
+    ends = data.terminated[episode][:, None] & (step + 1 == length)
+    trajectories = Trajectory(
+        observation=data.observation[row, step],
+        action=data.action[row, step].astype(jnp.int32),
+        reward=data.reward[row, step],
+        discount=1.0 - ends.astype(jnp.float32),
+        valid=step < length,
+        is_first=step == 0,
+        task_id=data.task_id[episode].astype(jnp.int32),
+        trajectory_id=episode,
+    )
+    return RetrievalBatch(trajectories, data.episode_return[episode])
+
+
+def draw_tasks(config: DataConfig, key: PRNGKeyArray) -> Int[Array, " M"]:
+    """The tasks of one learner step: distinct, every task equally often; consumes `key`."""
+    if config.tasks_per_step == config.num_tasks:
+        return jnp.arange(config.num_tasks)
+    _, tasks = jax.lax.top_k(jax.random.uniform(key, (config.num_tasks,)), config.tasks_per_step)
+    return tasks
+
+
+def tell_task(observation: Shaped[Array, "*b n"], task: Int[Array, "*b"], config: DataConfig) -> Shaped[Array, "*b m"]:
+    """The observation as the agent sees it: with `task_input` one_hot, the task number follows as a one-hot."""
+    if config.task_input == "none":
+        return observation
+    one_hot = jax.nn.one_hot(task, config.num_tasks, dtype=observation.dtype)
+    one_hot = jnp.broadcast_to(one_hot, (*observation.shape[:-1], config.num_tasks))
+    return jnp.concatenate([observation, one_hot], axis=-1)
+
+
+def observation_size(dataset: OfflineDataset, config: DataConfig) -> int:
+    """The length of the observation vector that `tell_task` makes."""
+    return dataset.observation_shape[0] + (config.num_tasks if config.task_input == "one_hot" else 0)
+
+
+def tell_task_of(batch: RetrievalBatch, config: DataConfig) -> RetrievalBatch:
+    """A retrieval batch as the agent sees it: each trajectory with its own task."""
+    t = batch.trajectories
+    task = jnp.broadcast_to(t.task_id[..., None], t.action.shape)
+    return batch._replace(trajectories=t._replace(observation=tell_task(t.observation, task, config)))
+
+
+def draw_learning_batch(
+    data: ResidentData, config: DataConfig, retrieval: RetrievalConfig, key: PRNGKeyArray
+) -> tuple[Transition, RetrievalBatch]:
+    """Transitions [M b] and retrieval batches [M N] for the M tasks of one learner step; consumes `key`."""
+    task_key, source_key, transition_key, retrieval_key = jax.random.split(key, 4)
+    m = config.tasks_per_step
+    tasks = draw_tasks(config, task_key)
+    sources = tasks if config.retrieve_from == "same_task" else jax.random.randint(
+        source_key, (m,), 0, config.num_tasks
+    )
+    per_task = config.batch_size // m
+    transitions = jax.vmap(lambda task, k: draw_transitions(data, task, per_task, k))(
+        tasks, jax.random.split(transition_key, m)
+    )
+    batches = jax.vmap(lambda task, k: draw_retrieval_batch(data, task, retrieval, k))(
+        sources, jax.random.split(retrieval_key, m)
+    )
+    transitions = transitions._replace(
+        observation=tell_task(transitions.observation, tasks[:, None], config),
+        next_observation=tell_task(transitions.next_observation, tasks[:, None], config),
+    )
+    return transitions, tell_task_of(batches, config)

@@ -1,0 +1,208 @@
+"""Learn from a data set: many learner steps per compiled call, evaluated, recorded and saved as it goes."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+from jaxtyping import Array, Float
+
+from r2a.agents.build import build_agent
+from r2a.agents.learner import start_learning, update
+from r2a.agents.objective import LearningBatch
+from r2a.config import DataConfig, LearnerConfig, RetrievalConfig, RunConfig, config_from_dict
+from r2a.data.dataset import OfflineDataset
+from r2a.data.retrieval_batch import ResidentData, check_fits, draw_learning_batch, load_resident, observation_size
+from r2a.errors import UserError
+from r2a.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
+from r2a.training.evaluate import Source, evaluate
+from r2a.training.metrics import MetricsWriter, read_run_config, start_run
+from r2a.types import LearnerState
+
+
+class Progress(NamedTuple):
+    """Where a run stands, for whoever watches it."""
+
+    step: int
+    steps_per_second: float
+    metrics: dict[str, float]
+
+
+class Interrupted(Exception):
+    """The run was asked to stop and has saved its state."""
+
+
+@partial(jax.jit, static_argnames=("data_config", "retrieval", "learner", "count"), donate_argnums=0)
+def learner_steps(
+    state: LearnerState,
+    data: ResidentData,
+    data_config: DataConfig,
+    retrieval: RetrievalConfig,
+    learner: LearnerConfig,
+    count: int,
+) -> tuple[LearnerState, dict[str, Float[Array, ""]]]:
+    """`count` times: draw a batch, update. Returns the mean of each metric.
+
+    The randomness of a step is a function of the run's key and the step's number, so a run that is cut anywhere goes
+    on as if it had not been.
+    """
+
+    def one(state: LearnerState, _: None) -> tuple[LearnerState, dict[str, Array]]:
+        draw_key, update_key = jax.random.split(jax.random.fold_in(state.key, state.step))
+        batch = LearningBatch(*draw_learning_batch(data, data_config, retrieval, draw_key))
+        return update(state, batch, update_key, learner)
+
+    state, metrics = jax.lax.scan(one, state, None, length=count)
+    return state, jax.tree.map(lambda values: values.mean(0), metrics)
+
+
+def initial_state(config: RunConfig, dataset: OfflineDataset) -> LearnerState:
+    """The learner state before the first step, a function of the run's seed."""
+    agent_key, run_key = jax.random.split(jax.random.key(config.seed))
+    size = observation_size(dataset, config.data)
+    agent = build_agent(config.agent, size, dataset.num_actions, agent_key)
+    return start_learning(agent, config.learner, run_key)
+
+
+def sources_to_evaluate(config: RunConfig) -> tuple[Source, ...]:
+    """What the agent is evaluated reading from; an agent that reads nothing is evaluated once."""
+    if config.agent.retrieval.variant in ("none", "slots_only"):
+        return ("right",)
+    return ("right", "wrong", "random")
+
+
+def evaluate_all(state: LearnerState, data: ResidentData, config: RunConfig, names: tuple[str, ...]) -> dict[str, float]:
+    """Mean returns from each source, and per task from the right one; the same starts at every evaluation."""
+    metrics: dict[str, float] = {}
+    for source in sources_to_evaluate(config):
+        result = evaluate(state.params, data, config, source, jax.random.key(config.seed + 1_000_003))
+        metrics[f"eval/{source}"] = result.mean()
+        if source == "right":
+            per_task = zip(names[: config.data.num_tasks], result.per_task(), strict=True)
+            metrics |= {f"eval/right/{name}": float(value) for name, value in per_task}
+    return metrics
+
+
+def train(
+    config: RunConfig,
+    folder: str | Path,
+    dataset: OfflineDataset,
+    *,
+    resume: bool = False,
+    watch: Callable[[Progress], None] = lambda progress: None,
+    tensorboard: bool = False,
+) -> LearnerState:
+    """Run (or go on with) the training that `config` describes; everything about it ends up in `folder`."""
+    check_fits(dataset, config.data, config.agent.retrieval)
+    state = initial_state(config, dataset)
+    saved = {"config": asdict(config), "dataset": dataset.fingerprint}
+    extra: dict[str, Any] = {"train_seconds": 0.0}
+    if resume:
+        state, extra = restore(folder, state, saved)
+    else:
+        start_run(folder, saved)
+    data = load_resident(dataset, config.data.num_tasks)
+    first = int(state.step)
+    with MetricsWriter(folder, first if resume else None, tensorboard=tensorboard) as writer, stop_on_signal() as stop:
+        seconds = extra["train_seconds"]
+        for step in range(first, config.steps, config.steps_per_call):
+            began = time.perf_counter()
+            state, averages = learner_steps(
+                state, data, config.data, config.agent.retrieval, config.learner, config.steps_per_call
+            )
+            metrics = {name: float(value) for name, value in averages.items()}
+            call_seconds = time.perf_counter() - began
+            if step > first:  # the first call of a process compiles
+                seconds += call_seconds
+            done = step + config.steps_per_call
+            refuse_nan(metrics, done, folder)
+            if done % config.evaluate_every == 0 or done >= config.steps:
+                metrics |= evaluate_all(state, data, config, dataset.task_names)
+            metrics["time/train_seconds"] = seconds
+            writer.write(done, metrics)
+            if done % config.checkpoint_every == 0 or done >= config.steps or stop.requested:
+                writer.sync()
+                save_checkpoint(folder, state, step=done, config=saved, extra={"train_seconds": seconds})
+            watch(Progress(done, config.steps_per_call / call_seconds, metrics))
+            if stop.requested and done < config.steps:
+                raise Interrupted
+    return state
+
+
+def restore(folder: str | Path, like: LearnerState, saved: dict[str, Any]) -> tuple[LearnerState, dict[str, Any]]:
+    """The newest checkpoint of a run, provided that the run had the same config and data."""
+    before = read_run_config(folder)
+    if before.get("dataset") != saved["dataset"]:
+        raise UserError(f"{folder} was trained on other data; it can only go on with the data set it began with.")
+    if config_from_dict(RunConfig, before["config"]) != config_from_dict(RunConfig, saved["config"]):
+        raise UserError(f"{folder} was started with other settings; it can only go on with those.")
+    newest = latest_checkpoint(folder)
+    if newest is None:
+        return like, {"train_seconds": 0.0}
+    return load_checkpoint(newest, like)
+
+
+def load_run(folder: str | Path, dataset: OfflineDataset | None = None) -> tuple[RunConfig, LearnerState]:
+    """A run's config and its newest state."""
+    config = read_config(folder)
+    newest = latest_checkpoint(folder)
+    if newest is None:
+        raise UserError(f"{folder} has no checkpoint yet; let `r2a train --resume {folder}` go on for a while.")
+    if dataset is None:
+        from r2a.data.dataset import find_dataset
+
+        dataset = find_dataset(config.data.dataset)
+    state, _ = load_checkpoint(newest, jax.eval_shape(lambda: initial_state(config, dataset)))
+    return config, state
+
+
+def read_config(folder: str | Path) -> RunConfig:
+    """The config of a run folder."""
+    values = read_run_config(folder)
+    if not isinstance(values.get("config"), dict):
+        raise UserError(f"{folder} holds no training run: its config.json has no settings.")
+    return config_from_dict(RunConfig, values["config"])
+
+
+def refuse_nan(metrics: dict[str, float], step: int, folder: str | Path) -> None:
+    """Stop before a broken state overwrites a good one."""
+    for name, value in metrics.items():
+        if not math.isfinite(value):
+            raise UserError(
+                f"{name} became {value} before step {step}; the run has stopped and its last good state is kept in "
+                f"{folder}: try a lower learner.learning-rate."
+            )
+
+
+class StopRequest:
+    """Set by the first Ctrl-C (or SIGTERM); the loop looks at it between compiled calls."""
+
+    requested = False
+
+
+@contextmanager
+def stop_on_signal() -> Iterator[StopRequest]:
+    """Turn SIGINT and SIGTERM into a request, because an exception inside a call would lose the donated state."""
+    stop = StopRequest()
+
+    def request(number: int, frame: object) -> None:
+        stop.requested = True
+
+    try:
+        before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not the main thread: whoever runs us there handles signals
+        yield stop
+        return
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
