@@ -79,7 +79,7 @@ class GridrobomanEnv(gymnasium.Env[np.ndarray, np.int64]):
         self._elapsed = 0
         return self._observation(), {"task": self.task}
 
-    def step(self, action: np.int64) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int | np.integer) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Do one action; the reward is 1 where the board after it solves the task."""
         last_action = len(dynamics.ACTION_NAMES) - 1
         if not 0 <= operator.index(action) <= last_action:

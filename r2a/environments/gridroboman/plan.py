@@ -18,6 +18,7 @@ from r2a.environments.gridroboman.dynamics import BOARD_SIZE, ON_BOARD, UNDER, S
 from r2a.environments.interface import Integer
 
 Steps = Int8[Array, ""]
+StepsEach = Int8[Array, "*cells"]
 Flag = Bool[Array, ""]
 IMPOSSIBLE = jnp.int8(100)
 LAST = BOARD_SIZE - 1
@@ -105,7 +106,7 @@ def _cast(state: State, goal: Goal) -> Scene:
     return Scene(Place(state.robot_x, state.robot_y), piece(goal.x), piece(goal.y), piece(goal.z))
 
 
-def _distance(a: Place, b: Place) -> Steps:
+def _distance(a: Place, b: Place) -> StepsEach:
     return jnp.abs(a.x - b.x) + jnp.abs(a.y - b.y)
 
 
@@ -182,7 +183,7 @@ def _close_to(scene: Scene) -> Steps:
     return jnp.where(way == 0, jnp.int8(0), fetch + way)
 
 
-def _corner_cells() -> tuple[Place, Place, Array]:
+def _corner_cells() -> tuple[Place, Place, np.ndarray]:
     """Every cell that may hold one of two far objects, its opposite corner, the slack left for the other."""
     rows = []
     for corner_x in (0, LAST):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-from jaxtyping import Int, UInt8
-from numpy.typing import ArrayLike
+from jaxtyping import Array, Int, UInt8
 
 from r2a.environments.gridroboman.dynamics import BOARD_SIZE, OBJECT_NAMES, RAISED, UNDER
 
@@ -18,10 +19,11 @@ OBJECTS = ((222, 45, 38), (49, 163, 84), (49, 110, 210))  # red, green, blue
 LAYERS = (0.86, 0.62, 0.38)
 HELD = 0.5  # the side of a held object as a share of the robot that holds it
 
+AnyObservation = Int[Array, " 11"] | Int[np.ndarray, " 11"] | Sequence[int]
 Image = UInt8[np.ndarray, "height width 3"]
 
 
-def render(observation: Int[ArrayLike, " 11"], cell: int = 24) -> Image:
+def render(observation: AnyObservation, cell: int = 24) -> Image:
     """Draw a board with `cell` pixels per cell, the wall ring included; stacks and held objects nest."""
     values = np.asarray(observation).astype(int)
     positions, status = values[:8].reshape(4, 2), values[8:]
@@ -41,7 +43,7 @@ def render(observation: Int[ArrayLike, " 11"], cell: int = 24) -> Image:
     return image
 
 
-def held_object(observation: Int[ArrayLike, " 11"]) -> int | None:
+def held_object(observation: AnyObservation) -> int | None:
     """Which object the robot holds, as far as the observation tells.
 
     On a stack with an object in hand two objects at the robot have status +1: the first of them is taken.
