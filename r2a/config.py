@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import tyro
 
 from r2a.errors import UserError
 
@@ -34,8 +36,12 @@ class EncoderConfig:
     hidden: tuple[int, ...] = (256, 256)  # App. gridroboman setup: the first two of three layers
 
     def __post_init__(self) -> None:
-        require(len(self.hidden) > 0 and min(self.hidden) > 0, "encoder.hidden", self.hidden,
-                "it must list at least one layer size, all greater than zero")
+        require(
+            len(self.hidden) > 0 and min(self.hidden) > 0,
+            "encoder.hidden",
+            self.hidden,
+            "it must list at least one layer size, all greater than zero",
+        )
 
 
 @dataclass(frozen=True)
@@ -97,22 +103,48 @@ class RetrievalConfig:
     auxiliary: AuxiliaryConfig = field(default_factory=AuxiliaryConfig)
 
     def __post_init__(self) -> None:
-        require_positive(self, "slots", "slot_size", "key_size", "trajectories", "k_traj", "k_states",
-                         "retrievals_per_step", "summary_size", "summary_layers")
-        require(self.k_traj <= self.trajectories, "retrieval.k-traj", self.k_traj,
-                f"only retrieval.trajectories = {self.trajectories} trajectories are there to choose from")
+        require_positive(
+            self,
+            "slots",
+            "slot_size",
+            "key_size",
+            "trajectories",
+            "k_traj",
+            "k_states",
+            "retrievals_per_step",
+            "summary_size",
+            "summary_layers",
+        )
+        require(
+            self.k_traj <= self.trajectories,
+            "retrieval.k-traj",
+            self.k_traj,
+            f"only retrieval.trajectories = {self.trajectories} trajectories are there to choose from",
+        )
         require(self.length >= 0, "retrieval.length", self.length, "it must be 0 (whole episodes) or more")
-        require(self.similar_states >= 0, "retrieval.similar-states", self.similar_states,
-                "it must be 0 (no limit) or more")
+        require(
+            self.similar_states >= 0, "retrieval.similar-states", self.similar_states, "it must be 0 (no limit) or more"
+        )
         if self.length:
-            require(self.k_states <= self.k_traj * self.length, "retrieval.k-states", self.k_states,
-                    f"k-traj x length = {self.k_traj * self.length} states are there to choose from")
+            require(
+                self.k_states <= self.k_traj * self.length,
+                "retrieval.k-states",
+                self.k_states,
+                f"k-traj x length = {self.k_traj * self.length} states are there to choose from",
+            )
         if self.similar_states:
-            require(self.k_states <= self.similar_states, "retrieval.k-states", self.k_states,
-                    f"retrieval.similar-states leaves {self.similar_states} candidates")
-        require(not self.slot_periods or (len(self.slot_periods) == self.slots and min(self.slot_periods) > 0),
-                "retrieval.slot-periods", self.slot_periods,
-                f"it must list one period greater than zero for each of the {self.slots} slots, or be empty")
+            require(
+                self.k_states <= self.similar_states,
+                "retrieval.k-states",
+                self.k_states,
+                f"retrieval.similar-states leaves {self.similar_states} candidates",
+            )
+        require(
+            not self.slot_periods or (len(self.slot_periods) == self.slots and min(self.slot_periods) > 0),
+            "retrieval.slot-periods",
+            self.slot_periods,
+            f"it must list one period greater than zero for each of the {self.slots} slots, or be empty",
+        )
 
 
 @dataclass(frozen=True)
@@ -173,10 +205,18 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         require_positive(self, "num_tasks", "tasks_per_step", "batch_size")
-        require(self.tasks_per_step <= self.num_tasks, "data.tasks-per-step", self.tasks_per_step,
-                f"there are only data.num-tasks = {self.num_tasks} tasks")
-        require(self.batch_size % self.tasks_per_step == 0, "data.batch-size", self.batch_size,
-                f"it must be a multiple of data.tasks-per-step = {self.tasks_per_step}")
+        require(
+            self.tasks_per_step <= self.num_tasks,
+            "data.tasks-per-step",
+            self.tasks_per_step,
+            f"there are only data.num-tasks = {self.num_tasks} tasks",
+        )
+        require(
+            self.batch_size % self.tasks_per_step == 0,
+            "data.batch-size",
+            self.batch_size,
+            f"it must be a multiple of data.tasks-per-step = {self.tasks_per_step}",
+        )
 
 
 @dataclass(frozen=True)
@@ -198,7 +238,8 @@ class RunConfig:
     """Everything that decides a run's numbers; saved in its folder."""
 
     environment: Literal["gridroboman"] = "gridroboman"
-    agent: AgentConfig = field(default_factory=AgentConfig)
+    # Its parts are options of their own: --retrieval.k-traj rather than --agent.retrieval.k-traj.
+    agent: Annotated[AgentConfig, tyro.conf.arg(name="")] = field(default_factory=AgentConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     data: DataConfig = field(default_factory=DataConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
@@ -213,8 +254,12 @@ class RunConfig:
     def __post_init__(self) -> None:
         require_positive(self, "steps", "steps_per_call", "evaluate_every", "checkpoint_every")
         for name in ("steps", "evaluate_every", "checkpoint_every"):
-            require(getattr(self, name) % self.steps_per_call == 0, name.replace("_", "-"), getattr(self, name),
-                    f"it must be a multiple of steps-per-call = {self.steps_per_call}")
+            require(
+                getattr(self, name) % self.steps_per_call == 0,
+                name.replace("_", "-"),
+                getattr(self, name),
+                f"it must be a multiple of steps-per-call = {self.steps_per_call}",
+            )
 
 
 def config_from_dict(kind: type, values: Mapping[str, Any], where: str = "config") -> Any:

@@ -54,6 +54,7 @@ class EncodedBatch(NamedTuple):
     """A retrieval batch ready to be read; made once per batch and parameter vector."""
 
     states: Float[Array, "N L d"]
+    summaries: Summaries
     keys: Float[Array, "N L d_e"]
     values: Float[Array, "N L d_m"]
     valid: Bool[Array, "N L"]

@@ -7,7 +7,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 
-def epsilon_greedy(q_values: Float[Array, " A"], epsilon: float | Float[Array, ""], key: PRNGKeyArray) -> Int[Array, ""]:
+def epsilon_greedy(
+    q_values: Float[Array, " A"], epsilon: float | Float[Array, ""], key: PRNGKeyArray
+) -> Int[Array, ""]:
     """The best action, or with probability `epsilon` any; consumes `key`."""
     explore_key, action_key = jax.random.split(key)
     random_action = jax.random.randint(action_key, (), 0, q_values.shape[-1])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import equinox as eqx
 import jax
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -35,6 +38,16 @@ class Agent(eqx.Module):
         retrieved = self.retrieval(state.retrieval, s, encoded, key)
         return AgentOutput(self.head(retrieved.agent_state, retrieved.z), retrieved)
 
+    def price(
+        self, state: AgentState, observation: Observation, encoded: EncodedBatch | None, key: PRNGKeyArray | None
+    ) -> Float[Array, " K"]:
+        """The KL price of one step's retrieval, as a function of the retrieval process's parameters alone.
+
+        The bottleneck may move neither encoder nor summariser (App. training losses): both are cut off here.
+        """
+        s = jax.lax.stop_gradient(self.encoder(observation))
+        return self.retrieval(state.retrieval, s, self.retrieval.detach(encoded), key).kl
+
 
 def outputs_of_states(
     agent: Agent, observations: Observation, encoded: EncodedBatch | None, key: PRNGKeyArray | None
@@ -43,15 +56,31 @@ def outputs_of_states(
 
     Consumes `key`; without one nothing is random.
     """
+    return _over_states(agent, agent.__call__, observations, encoded, key)
 
-    def output(observation: Observation, state_key: PRNGKeyArray | None) -> AgentOutput:
+
+def prices_of_states(
+    agent: Agent, observations: Observation, encoded: EncodedBatch | None, key: PRNGKeyArray | None
+) -> Float[Array, "b K"]:
+    """The price of what `outputs_of_states` reads, given the same arguments."""
+    return _over_states(agent, agent.price, observations, encoded, key)
+
+
+def _over_states(
+    agent: Agent,
+    of_one: Callable[..., Any],
+    observations: Observation,
+    encoded: EncodedBatch | None,
+    key: PRNGKeyArray | None,
+) -> Any:
+    def one(observation: Observation, state_key: PRNGKeyArray | None) -> Any:
         start_key, read_key = (None, None) if state_key is None else jax.random.split(state_key)
-        return agent(agent.start(start_key), observation, encoded, read_key)
+        return of_one(agent.start(start_key), observation, encoded, read_key)
 
     if key is None:
-        return jax.vmap(lambda observation: output(observation, None))(observations)
+        return jax.vmap(lambda observation: one(observation, None))(observations)
     count = jax.tree.leaves(observations)[0].shape[0]
-    return jax.vmap(output)(observations, jax.random.split(key, count))
+    return jax.vmap(one)(observations, jax.random.split(key, count))
 
 
 def parameter_count(agent: Agent) -> int:

@@ -36,11 +36,11 @@ def update(
     steps, optimiser = make_optimiser(config).update(grads, state.optimiser, state.params)
     params = optax.apply_updates(state.params, steps)
     step = state.step + 1
-    target_params = jax.lax.cond(
-        step % config.target_period == 0, lambda: params, lambda: state.target_params
-    )
+    target_params = jax.lax.cond(step % config.target_period == 0, lambda: params, lambda: state.target_params)
     names = {"rl": "rl/loss", "kl": "retrieval/kl"}
     named = {names.get(name, f"aux/{name}"): value for name, value in losses.items()}
     return LearnerState(params, target_params, optimiser, step, state.key), {
-        **named, **metrics, "rl/gradient_norm": optax.global_norm(grads)
+        **named,
+        **metrics,
+        "rl/gradient_norm": optax.global_norm(grads),
     }

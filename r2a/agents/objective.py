@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from r2a.agents.agent import Agent, outputs_of_states
+from r2a.agents.agent import Agent, outputs_of_states, prices_of_states
 from r2a.agents.losses import double_q_error, huber
 from r2a.config import LearnerConfig
-from r2a.retrieval.variants import Retrieval
 from r2a.types import RetrievalBatch, Transition
 
 Losses = dict[str, Float[Array, ""]]
@@ -42,7 +40,7 @@ def task_losses(
     errors = jax.vmap(double_q_error)(
         output.q_values, t.action, t.reward, config.discount * t.discount, next_online, next_target
     )
-    kl = output.retrieved.kl.sum(-1).mean()  # every slot pays for its own query
+    price = prices_of_states(agent, t.observation, encoded, key).sum(-1).mean()  # every slot pays for its own query
     weight = output.retrieved.selection.weight
     metrics = {
         "rl/q_mean": output.q_values.mean(),
@@ -50,7 +48,7 @@ def task_losses(
         "retrieval/weight_entropy": -(weight * jnp.log(weight + 1e-9)).sum(-1).mean(),
         "retrieval/u_norm": jnp.linalg.norm(output.retrieved.u, axis=-1).mean(),
     }
-    return {"rl": huber(errors, config.huber).mean(), "kl": kl, **auxiliary}, metrics
+    return {"rl": huber(errors, config.huber).mean(), "kl": price, **auxiliary}, metrics
 
 
 def losses(
@@ -68,19 +66,14 @@ def gradient(
     """Gradient of the weighted sum of the losses, routed as the paper says (App. training losses). Consumes `key`.
 
     The RL loss moves everything. The auxiliary losses move encoder, summariser and their own heads: they depend on
-    nothing else. The bottleneck's price depends on the encoder and the summariser too, but may move only the
-    retrieval process: it is pulled back apart, and XLA drops the part of that pull which nobody reads.
+    nothing else. The bottleneck's price moves the retrieval process alone: see `Agent.price`.
     """
     weights = {"rl": 1.0, **vars(config.weights)}
-    values, pull, metrics = eqx.filter_vjp(
-        lambda a: losses(a, target, batch, key, config), agent, has_aux=True
-    )
-    assert values.keys() == weights.keys(), f"losses {sorted(values)} and weights {sorted(weights)} differ"
-    zero = jax.tree.map(jnp.zeros_like, values)
-    weighted = {name: weights[name] * jnp.ones_like(value) for name, value in values.items()}
-    (grads,) = pull({**weighted, "kl": zero["kl"]})
-    if isinstance(agent.retrieval, Retrieval):
-        (price,) = pull({**zero, "kl": weighted["kl"]})
-        process = jax.tree.map(jnp.add, grads.retrieval.process, price.retrieval.process)
-        grads = eqx.tree_at(lambda a: a.retrieval.process, grads, process)
+
+    def total(agent: Agent) -> tuple[Float[Array, ""], tuple[Losses, Metrics]]:
+        values, metrics = losses(agent, target, batch, key, config)
+        assert values.keys() == weights.keys(), f"losses {sorted(values)} and weights {sorted(weights)} differ"
+        return sum(weights[name] * values[name] for name in values), (values, metrics)  # type: ignore[return-value]
+
+    grads, (values, metrics) = jax.grad(total, has_aux=True)(agent)
     return grads, values, metrics

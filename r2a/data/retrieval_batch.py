@@ -60,9 +60,7 @@ def load_resident(dataset: OfflineDataset, num_tasks: int, seed: int = 0) -> Res
 
 def check_fits(dataset: OfflineDataset, data: DataConfig, retrieval: RetrievalConfig) -> None:
     """Refuse settings that this data set cannot serve, with one clear sentence."""
-    fewest = min(
-        len(dataset.episodes(task, RETRIEVAL)) for task in range(min(data.num_tasks, len(dataset.task_names)))
-    )
+    fewest = min(len(dataset.episodes(task, RETRIEVAL)) for task in range(min(data.num_tasks, len(dataset.task_names))))
     length = retrieval.length or dataset.max_length
     if retrieval.trajectories > fewest:
         raise UserError(
@@ -168,8 +166,8 @@ def draw_learning_batch(
     task_key, source_key, transition_key, retrieval_key = jax.random.split(key, 4)
     m = config.tasks_per_step
     tasks = draw_tasks(config, task_key)
-    sources = tasks if config.retrieve_from == "same_task" else jax.random.randint(
-        source_key, (m,), 0, config.num_tasks
+    sources = (
+        tasks if config.retrieve_from == "same_task" else jax.random.randint(source_key, (m,), 0, config.num_tasks)
     )
     per_task = config.batch_size // m
     transitions = jax.vmap(lambda task, k: draw_transitions(data, task, per_task, k))(

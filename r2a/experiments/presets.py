@@ -36,28 +36,24 @@ LAPTOP = RunConfig(
             piece="start",
             k_traj=3,
             summariser="linear",
-            summary_size=128,
+            summary_size=64,
             kl_reduction="mean",
             auxiliary=AuxiliaryConfig(bins=21, low=-1.0, high=4.0, discount=0.9),
         ),
         head=HeadConfig(hidden=(128,)),
     ),
-    learner=LearnerConfig(
-        learning_rate=1e-3, discount=0.9, target_period=200, weights=LossWeights(kl=1e-4)
-    ),
+    learner=LearnerConfig(learning_rate=1e-3, discount=0.9, target_period=200, weights=LossWeights(kl=1e-4)),
     data=DataConfig(tasks_per_step=10, batch_size=320),
-    steps=60_000,
-    evaluate_every=2_000,
-    checkpoint_every=2_000,
+    steps=12_000,
+    evaluate_every=1_000,
+    checkpoint_every=1_000,
 )
 
 SMOKE = replace(
     LAPTOP,
     agent=AgentConfig(
         encoder=EncoderConfig(features="positions", hidden=(16, 16)),
-        retrieval=replace(
-            LAPTOP.agent.retrieval, slot_size=8, key_size=8, summary_size=16, trajectories=8, k_states=4
-        ),
+        retrieval=replace(LAPTOP.agent.retrieval, slot_size=8, key_size=8, summary_size=16, trajectories=8, k_states=4),
         head=HeadConfig(hidden=(), attention_heads=2),
     ),
     data=DataConfig(num_tasks=3, tasks_per_step=3, batch_size=24),

@@ -52,7 +52,7 @@ class GaussianBottleneck(eqx.Module):
 
 
 class IdentityBottleneck(eqx.Module):
-    """"Without IB": z = g at no price."""
+    """ "Without IB": z = g at no price."""
 
     def __init__(self, size: int, key: PRNGKeyArray):
         del size, key

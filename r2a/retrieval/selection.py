@@ -29,9 +29,7 @@ def best_by_return(batch: RetrievalBatch, k_traj: int) -> RetrievalBatch:
     return jax.tree.map(lambda column: column[best], batch)
 
 
-def attention_logits(
-    queries: Float[Array, "K d_e"], keys: Float[Array, "*n d_e"]
-) -> Float[Array, "K *n"]:
+def attention_logits(queries: Float[Array, "K d_e"], keys: Float[Array, "*n d_e"]) -> Float[Array, "K *n"]:
     """l = q . kappa / sqrt(d_e)."""
     return jnp.einsum("kd,...d->k...", queries, keys) * queries.shape[-1] ** -0.5
 
@@ -46,9 +44,7 @@ def nearest_states(
     return jnp.zeros(cosine.shape, bool).at[nearest].set(True).reshape(valid.shape) & valid
 
 
-def choose(
-    logits: Float[Array, "K N L"], candidate: Bool[Array, "N L"], k_traj: int, k_states: int
-) -> Chosen:
+def choose(logits: Float[Array, "K N L"], candidate: Bool[Array, "N L"], k_traj: int, k_states: int) -> Chosen:
     """T: the k_traj trajectories with the largest summed attention; S: the k_states best states within them."""
     logits = jax.lax.stop_gradient(jnp.where(candidate, logits, -jnp.inf))
     num_slots, num_trajectories, length = logits.shape

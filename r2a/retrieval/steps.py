@@ -16,7 +16,7 @@ from r2a.types import EncodedBatch, RetrievalState, Summaries
 
 
 class SlotStart(eqx.Module):
-    """"Slots are initialized randomly at the beginning of the episode": drawn from a learned Gaussian."""
+    """ "Slots are initialized randomly at the beginning of the episode": drawn from a learned Gaussian."""
 
     mean: Float[Array, "K d_m"]
     log_std: Float[Array, "K d_m"]
@@ -24,7 +24,7 @@ class SlotStart(eqx.Module):
     def __init__(self, config: RetrievalConfig, key: PRNGKeyArray):
         shape = (config.slots, config.slot_size)
         self.mean = jax.random.normal(key, shape)
-        self.log_std = jnp.full(shape, -1.0)
+        self.log_std = -jnp.ones(shape)
 
     def __call__(self, key: PRNGKeyArray | None) -> RetrievalState:
         """Consumes `key`; without one, the slots start at their means."""

@@ -91,9 +91,22 @@ class Retrieval(eqx.Module):
         summaries = jax.vmap(self.summariser)(trajectories, states)
         keys, values = self.process.reader.keys_and_values(summaries)
         encoded = EncodedBatch(
-            states, keys, values, trajectories.valid, batch.returns, trajectories.trajectory_id, trajectories.task_id
+            states,
+            summaries,
+            keys,
+            values,
+            trajectories.valid,
+            batch.returns,
+            trajectories.trajectory_id,
+            trajectories.task_id,
         )
         return encoded, self.auxiliary.losses(trajectories, summaries)
+
+    def detach(self, encoded: EncodedBatch) -> EncodedBatch:
+        """The same batch, but with nothing upstream of the process's own parameters for a gradient to reach."""
+        states, summaries = jax.lax.stop_gradient((encoded.states, encoded.summaries))
+        keys, values = self.process.reader.keys_and_values(summaries)
+        return encoded._replace(states=states, summaries=summaries, keys=keys, values=values)
 
     def start(self, key: PRNGKeyArray | None) -> RetrievalState:
         """The slots at an episode's start; consumes `key`."""
@@ -114,6 +127,9 @@ class WithoutBatch(eqx.Module):
         """Nothing to read, and nothing to predict from it: every auxiliary loss is zero."""
         del batch, encoder
         return None, {name: jnp.zeros(()) for name in AuxiliaryHeads.NAMES}
+
+    def detach(self, encoded: None) -> None:
+        """There is nothing to detach."""
 
 
 class SlotsOnly(WithoutBatch):

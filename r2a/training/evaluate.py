@@ -47,9 +47,7 @@ def source_tasks(source: Source, num_tasks: int, batches: int, key: PRNGKeyArray
     return (own + jax.random.randint(key, (num_tasks, batches), low, num_tasks)) % num_tasks
 
 
-def evaluate(
-    agent: Agent, data: ResidentData, config: RunConfig, source: Source, key: PRNGKeyArray
-) -> Evaluation:
+def evaluate(agent: Agent, data: ResidentData, config: RunConfig, source: Source, key: PRNGKeyArray) -> Evaluation:
     """Play every task with `evaluation.episodes` episodes for each of several retrieval batches; consumes `key`."""
     source_key, play_key = jax.random.split(key)
     sources = source_tasks(source, config.data.num_tasks, config.evaluation.retrieval_batches, source_key)

@@ -36,7 +36,7 @@ class Progress(NamedTuple):
     metrics: dict[str, float]
 
 
-class Interrupted(Exception):
+class Interrupted(Exception):  # noqa: N818 - nothing went wrong
     """The run was asked to stop and has saved its state."""
 
 
@@ -79,7 +79,9 @@ def sources_to_evaluate(config: RunConfig) -> tuple[Source, ...]:
     return ("right", "wrong", "random")
 
 
-def evaluate_all(state: LearnerState, data: ResidentData, config: RunConfig, names: tuple[str, ...]) -> dict[str, float]:
+def evaluate_all(
+    state: LearnerState, data: ResidentData, config: RunConfig, names: tuple[str, ...]
+) -> dict[str, float]:
     """Mean returns from each source, and per task from the right one; the same starts at every evaluation."""
     metrics: dict[str, float] = {}
     for source in sources_to_evaluate(config):

@@ -1,0 +1,62 @@
+"""r2a bench: speed, side by side with others, in one run."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from r2a.commands.screen import CONSOLE
+from r2a.errors import UserError
+from r2a.training.compilation import use_compilation_cache
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Measure speed by CPU time, against others in the same run; `make bench-setup` installs those others.
+
+    Examples:
+      r2a bench environment
+      r2a bench dqn --json
+    """
+
+    what: tyro.conf.Positional[Literal["environment", "dqn", "retrieval"]]
+    json: bool = False
+    """Print one JSON object instead of lines."""
+    quick: bool = False
+    """A few seconds only: shows that it runs, not how fast."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one benchmark of the benchmarks/ folder and print its figures."""
+    options = tyro.cli(Bench, args=argv, prog="r2a bench")
+    use_compilation_cache()
+    if not (ROOT / "benchmarks").is_dir():
+        raise UserError("The benchmarks are not part of the installed package; run this in a checkout of the project.")
+    sys.path.insert(0, str(ROOT))
+    figures = importlib.import_module(f"benchmarks.{options.what}").run(quick=options.quick)
+    if options.json:
+        print(json.dumps(figures))
+    else:
+        show(figures)
+    return 0
+
+
+def show(figures: dict[str, Any], indent: str = "") -> None:
+    """One line per figure."""
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            CONSOLE.print(f"{indent}{name}")
+            show(value, indent + "  ")
+        else:
+            CONSOLE.print(
+                f"{indent}{name:32s} {value:,.3f}" if isinstance(value, float) else f"{indent}{name:32s} {value}"
+            )

@@ -1,0 +1,87 @@
+"""r2a datasets: list, show, verify."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+from rich.table import Table
+
+from r2a.commands.screen import CONSOLE
+from r2a.data.dataset import OfflineDataset, find_dataset, list_datasets
+from r2a.errors import UserError
+
+
+@dataclass(frozen=True)
+class Datasets:
+    """Look at the data sets on this machine.
+
+    Examples:
+      r2a datasets list
+      r2a datasets show gridroboman-scripted
+      r2a datasets verify gridroboman-scripted
+    """
+
+    action: tyro.conf.Positional[Literal["list", "show", "verify"]]
+    name: tyro.conf.Positional[str] = ""
+    """Name under --root, or path, of the data set to show or verify."""
+    root: Path = Path("datasets")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print a table, or one line if all is well."""
+    options = tyro.cli(Datasets, args=argv, prog="r2a datasets")
+    if options.action == "list":
+        show_all(options.root)
+        return 0
+    if not options.name:
+        raise UserError(
+            f"Which data set? Name one: `r2a datasets {options.action} NAME`; `r2a datasets list` has them."
+        )
+    dataset = find_dataset(options.name, options.root)
+    if options.action == "show":
+        show(dataset)
+    else:
+        dataset.verify()
+        CONSOLE.print(f"{dataset.path}: all checksums, returns and splits are right.")
+    return 0
+
+
+def show_all(root: Path) -> None:
+    """One row per data set; damaged ones too."""
+    table = Table("name", "environment", "tasks", "episodes", "mean return", "state")
+    for entry in list_datasets(root):
+        d = entry.dataset
+        if d is None:
+            table.add_row(entry.path.name, "", "", "", "", entry.problem)
+        else:
+            mean = d.columns["episode_return"].mean()
+            table.add_row(d.name, d.environment, str(len(d.task_names)), f"{d.num_episodes:,}", f"{mean:.1f}", "ok")
+    if table.row_count:
+        CONSOLE.print(table)
+    else:
+        CONSOLE.print(f"No data sets in {root}; make one with `r2a collect gridroboman`.")
+
+
+def show(dataset: OfflineDataset) -> None:
+    """The returns of each task, the columns, and where the data come from."""
+    provenance = dataset.manifest["provenance"]
+    CONSOLE.print(f"[bold]{dataset.name}[/] {dataset.num_episodes:,} episodes of {dataset.environment}")
+    CONSOLE.print(f"made by {provenance.get('method', '?')}, seed {provenance.get('seed', '?')}")
+    CONSOLE.print(f"fingerprint {dataset.fingerprint[:16]}")
+    table = Table("task", "learning", "retrieval", "mean return", "lowest", "highest")
+    for name, task in dataset.manifest["tasks"].items():
+        table.add_row(
+            name,
+            f"{task['learning']:,}",
+            f"{task['retrieval']:,}",
+            *(f"{task[f'return_{kind}']:.1f}" for kind in ("mean", "min", "max")),
+        )
+    CONSOLE.print(table)
+    columns = Table("column", "type", "shape")
+    for name, column in dataset.columns.items():
+        columns.add_row(name, str(column.dtype), " x ".join(map(str, column.shape)))
+    CONSOLE.print(columns)

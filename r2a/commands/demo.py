@@ -1,0 +1,5 @@
+"""r2a demo."""
+
+
+def main(argv):
+    raise NotImplementedError

@@ -1,0 +1,68 @@
+"""r2a evaluate: act with a trained agent, reading from any data set."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import jax
+import tyro
+from rich.table import Table
+
+from r2a.commands.screen import CONSOLE
+from r2a.data.dataset import find_dataset
+from r2a.data.retrieval_batch import check_fits, load_resident
+from r2a.errors import UserError
+from r2a.training.compilation import use_compilation_cache
+from r2a.training.evaluate import evaluate
+from r2a.training.offline import load_run, read_config
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Act in the environment with a trained agent; the data set it reads from can be swapped, nothing is trained.
+
+    Examples:
+      r2a evaluate runs/ra_dqn-10-0
+      r2a evaluate runs/ra_dqn-10-0 --retrieve-from datasets/other --source right --json
+    """
+
+    run: tyro.conf.Positional[Path]
+    retrieve_from: str = ""
+    """Name or path of the data set to read from (default: the one the agent was trained with)."""
+    source: Literal["right", "wrong", "random", "all"] = "all"
+    """Which task's episodes are read: the evaluated one's, another one's, or any."""
+    seed: int = 0
+    datasets: Path = Path("datasets")
+    json: bool = False
+    """Print one JSON object instead of a table."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Evaluate and print returns per task."""
+    options = tyro.cli(Evaluate, args=argv, prog="r2a evaluate")
+    use_compilation_cache()
+    own = find_dataset(read_config(options.run).data.dataset, options.datasets)
+    config, state = load_run(options.run, own)
+    dataset = find_dataset(options.retrieve_from, options.datasets) if options.retrieve_from else own
+    names = own.task_names[: config.data.num_tasks]
+    if dataset.environment != own.environment or dataset.task_names[: len(names)] != names:
+        raise UserError(f"{dataset.path} has other tasks than {options.run} was trained on; choose another data set.")
+    check_fits(dataset, config.data, config.agent.retrieval)
+    data = load_resident(dataset, config.data.num_tasks)
+    sources = ("right", "wrong", "random") if options.source == "all" else (options.source,)
+    results = {source: evaluate(state.params, data, config, source, jax.random.key(options.seed)) for source in sources}
+    if options.json:
+        per_task = {s: dict(zip(names, map(float, r.per_task()), strict=True)) for s, r in results.items()}
+        print(json.dumps({"mean": {s: r.mean() for s, r in results.items()}, "per_task": per_task}))
+        return 0
+    table = Table("task", *sources, title=f"{options.run}, reading from {dataset.name}")
+    for row in zip(names, *(r.per_task() for r in results.values()), strict=True):
+        table.add_row(row[0], *(f"{value:.1f}" for value in row[1:]))
+    table.add_section()
+    table.add_row("mean", *(f"{r.mean():.2f}" for r in results.values()))
+    CONSOLE.print(table)
+    return 0

@@ -1,0 +1,48 @@
+"""r2a sweep: regenerate the results of an experiment at a chosen scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+from rich.markdown import Markdown
+
+from r2a.commands.screen import CONSOLE
+from r2a.experiments.gridroboman import analysis, sweep
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Train all arms of an experiment, as far as not done yet, and write summary, table and figures.
+
+    Examples:
+      r2a sweep gridroboman --scale laptop
+      r2a sweep gridroboman --scale laptop --only 10-none
+      r2a sweep gridroboman --analyse-only
+    """
+
+    experiment: tyro.conf.Positional[Literal["gridroboman"]]
+    scale: Literal["smoke", "laptop", "paper"] = "laptop"
+    dataset: str = "gridroboman-scripted"
+    only: str = ""
+    """Only runs whose name (ARM-TASKS-INPUT-SEED) contains this."""
+    workers: int = 2
+    """Runs done at the same time, each on a core of its own."""
+    analyse_only: bool = False
+    runs: Path = Path("runs/sweep")
+    results: Path = sweep.RESULTS
+
+
+def main(argv: Sequence[str]) -> int:
+    """Do what is left of the sweep, then analyse what is done."""
+    options = tyro.cli(Sweep, args=argv, prog="r2a sweep")
+    if not options.analyse_only:
+        sweep.sweep(
+            options.scale, options.dataset, options.runs, options.results, options.workers, CONSOLE.print, options.only
+        )
+    records = analysis.analyse(options.results, options.scale)
+    CONSOLE.print(Markdown(analysis.table(records)))
+    return 0

@@ -1,0 +1,23 @@
+"""Shapes and types are checked as the tests run, and compiled programs are kept on disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import jax
+from jaxtyping import install_import_hook
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS_OF_MANY_SMALL_PROGRAMS = {"networks", "retrieval", "agents"}
+
+# Before the package is imported: every annotated function and module of it then checks what it is given and gives.
+install_import_hook("r2a", "beartype.beartype")
+
+jax.config.update("jax_compilation_cache_dir", os.environ.get("R2A_CACHE", str(ROOT / ".cache" / "jax")))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+def pytest_runtest_setup(item):
+    """Where programs are many, tiny and run a few times, compiling them well would take most of the time."""
+    jax.config.update("jax_disable_most_optimizations", item.path.parent.name in ROOMS_OF_MANY_SMALL_PROGRAMS)

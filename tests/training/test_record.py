@@ -1,0 +1,120 @@
+"""Recorded episodes: the same start for the same key, and retrieved states that really are in the data set."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from r2a.config import RunConfig
+from r2a.data.dataset import write_dataset
+from r2a.data.retrieval_batch import load_resident
+from r2a.environments.gridroboman import ACTION_NAMES, TASK_NAMES
+from r2a.environments.gridroboman.expert import rollout
+from r2a.errors import UserError
+from r2a.experiments.presets import SMOKE, arm
+from r2a.training import record
+from r2a.training.offline import initial_state
+from r2a.training.record import record_episode
+
+NUM_TASKS, PER_TASK = 3, 32
+READING = SMOKE
+OTHERWISE = replace(
+    SMOKE,
+    agent=replace(SMOKE.agent, retrieval=replace(SMOKE.agent.retrieval, ranking="attention", piece="random")),
+    data=replace(SMOKE.data, task_input="one_hot"),
+)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    tasks = np.repeat(np.arange(NUM_TASKS), PER_TASK)
+    episodes = rollout(jax.random.key(0), jnp.asarray(tasks), jnp.linspace(0, 1, len(tasks)))
+    columns = {name: np.asarray(column) for name, column in episodes._asdict().items()} | {
+        "length": np.full(len(tasks), episodes.action.shape[1]),
+        "terminated": np.zeros(len(tasks), bool),
+        "task_id": tasks,
+        "split": np.tile(np.arange(PER_TASK) % 2, NUM_TASKS),
+    }
+    return write_dataset(
+        tmp_path_factory.mktemp("data") / "tiny",
+        columns,
+        name="tiny",
+        environment="gridroboman",
+        task_names=TASK_NAMES[:NUM_TASKS],
+        num_actions=len(ACTION_NAMES),
+        provenance={},
+    )
+
+
+@pytest.fixture(scope="module")
+def play(dataset):
+    data = load_resident(dataset, NUM_TASKS)
+
+    def play(config: RunConfig, task: int, retrieve_from: int, seed: int = 0):
+        agent = initial_state(config, dataset).params
+        key = jax.random.key(seed)
+        return record_episode(agent, data, config, task=task, retrieve_from=retrieve_from, key=key)
+
+    return play
+
+
+@pytest.mark.parametrize("config", [READING, OTHERWISE], ids=["by return", "by attention, from anywhere"])
+def test_what_was_retrieved_is_in_the_data_set(config, play, dataset):
+    episode = play(config, task=0, retrieve_from=2)
+    states, selection, columns = episode.retrieved, episode.selection, dataset.columns
+    slots, chosen = config.agent.retrieval.slots, config.agent.retrieval.k_states
+    assert states.observation.shape == (50, slots, chosen, 11)
+    assert selection.weight.shape == (50, slots, chosen)
+    np.testing.assert_allclose((selection.weight * selection.slot_weight[..., None]).sum((1, 2)), 1, rtol=1e-5)
+    assert (states.task == 2).all()
+    assert (columns["task_id"][states.episode] == 2).all()
+    assert (columns["split"][states.episode] == 1).all()
+    np.testing.assert_allclose(states.episode_return, columns["reward"].sum(1)[states.episode], rtol=1e-6)
+
+    # A piece from the start has the steps of its episode; any other is shifted by the same number everywhere.
+    shifts = range(1) if config.agent.retrieval.piece == "start" else range(50 - config.agent.retrieval.length + 1)
+    for number in np.unique(states.episode):
+        here = states.episode == number
+        steps = selection.step[here]
+        assert any(
+            np.array_equal(columns["observation"][number][steps + shift], states.observation[here])
+            and np.array_equal(columns["action"][number][steps + shift], states.action[here])
+            and np.array_equal(columns["reward"][number][steps + shift], states.reward[here])
+            for shift in shifts
+        )
+
+
+def test_two_sources_from_the_same_start_with_one_compilation(play):
+    record._play.clear_cache()  # type: ignore[attr-defined]
+    one, other = play(READING, 0, 0, seed=3), play(READING, 1, 2, seed=3)
+    np.testing.assert_array_equal(one.observations[0], other.observations[0])
+    assert (one.task, one.retrieve_from, other.task, other.retrieve_from) == (0, 0, 1, 2)
+    assert not np.array_equal(one.observations[0], play(READING, 0, 0, seed=4).observations[0])
+    assert record._play._cache_size() == 1  # type: ignore[attr-defined]
+
+
+def test_the_episode_is_one_of_the_environment(play):
+    episode = play(replace(READING, evaluation=replace(READING.evaluation, epsilon=0.0)), task=1, retrieve_from=1)
+    assert episode.observations.shape == (51, 11)
+    assert episode.q_values.shape == (50, len(ACTION_NAMES))
+    assert episode.solved.shape == (50, len(TASK_NAMES))
+    np.testing.assert_array_equal(episode.rewards, episode.solved[:, 1])
+    np.testing.assert_array_equal(episode.actions, episode.q_values.argmax(1))
+    moved = np.abs(np.diff(episode.observations[:, 6:8].astype(int), axis=0)).sum(1)
+    assert (moved[episode.actions > 3] == 0).all()
+    assert (moved <= 1).all()
+    assert all(isinstance(leaf, np.ndarray | int) for leaf in jax.tree.leaves(episode))
+
+
+def test_an_agent_that_reads_nothing_is_recorded_too(play):
+    episode = play(arm(READING, "dqn"), task=0, retrieve_from=0)
+    assert episode.selection.weight.size == episode.retrieved.action.size == 0
+    assert episode.actions.shape == (50,)
+
+
+@pytest.mark.parametrize(("task", "retrieve_from"), [(30, 0), (-1, 0), (0, NUM_TASKS), (0, -1)])
+def test_tasks_that_do_not_exist_are_refused(task, retrieve_from, play):
+    with pytest.raises(UserError, match="There is no task number"):
+        play(READING, task, retrieve_from)
