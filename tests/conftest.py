@@ -11,8 +11,11 @@ from jaxtyping import install_import_hook
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS_OF_MANY_SMALL_PROGRAMS = {"networks", "retrieval", "agents"}
 
-# Before the package is imported: every annotated function and module of it then checks what it is given and gives.
-install_import_hook("r2a", "beartype.beartype")
+ROOMS_OF_ARRAYS = ("types", "networks", "retrieval", "agents", "data", "environments", "training")
+
+# Before the package is imported: every annotated function and module of these rooms then checks what it is given
+# and what it gives.
+install_import_hook([f"r2a.{room}" for room in ROOMS_OF_ARRAYS], "beartype.beartype")
 
 jax.config.update("jax_compilation_cache_dir", os.environ.get("R2A_CACHE", str(ROOT / ".cache" / "jax")))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)

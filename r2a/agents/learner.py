@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import PRNGKeyArray
+from jaxtyping import PRNGKeyArray, PyTree
 
 from r2a.agents.agent import Agent
 from r2a.agents.objective import LearningBatch, Metrics, gradient
@@ -25,7 +27,8 @@ def start_learning(agent: Agent, config: LearnerConfig, key: PRNGKeyArray) -> Le
     """The state before the first update."""
     # A copy: the two sets of parameters are donated to the first update as separate buffers.
     target = jax.tree.map(jnp.copy, agent)
-    return LearnerState(agent, target, make_optimiser(config).init(agent), jnp.zeros((), jnp.int32), key)
+    optimiser = make_optimiser(config).init(cast(PyTree, agent))
+    return LearnerState(agent, target, optimiser, jnp.zeros((), jnp.int32), key)
 
 
 def update(

@@ -1,5 +1,155 @@
-"""r2a demo."""
+"""r2a demo: one network that is never told its task does what the data set it reads from shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import tyro
+from rich.table import Table
+
+from r2a.agents.agent import Agent
+from r2a.commands.screen import CONSOLE
+from r2a.commands.train import training_bar
+from r2a.config import RunConfig
+from r2a.data.dataset import OfflineDataset, find_dataset
+from r2a.data.retrieval_batch import ResidentData, load_resident
+from r2a.environments.gridroboman.expert import constant_policy_returns, rollout
+from r2a.experiments.presets import DEMO, preset
+from r2a.training.collect import ScriptedConfig, collect
+from r2a.training.compilation import use_compilation_cache
+from r2a.training.evaluate import evaluate
+from r2a.training.metrics import CONFIG, read_metrics
+from r2a.training.offline import Interrupted, sources_to_evaluate, train
+from r2a.training.record import record_episode
+from r2a.viewer.report import TaskReturns, write_report
 
 
-def main(argv):
-    raise NotImplementedError
+@dataclass(frozen=True)
+class Demo:
+    """Collect data, train one network that is never told its task, then swap the data set it reads from.
+
+    Ends with a table and report/index.html. A demo that was stopped goes on where it was.
+
+    Examples:
+      r2a demo
+      r2a demo --steps 12000 --report longer
+    """
+
+    steps: int = DEMO.steps
+    """Learner steps."""
+    seed: int = 0
+    smoke: bool = False
+    """Seconds instead of minutes: shows that everything runs, not that the network learns."""
+    runs: Path = Path("runs")
+    datasets: Path = Path("datasets")
+    report: Path = Path("report")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Collect, train, evaluate, report."""
+    options = tyro.cli(Demo, args=argv, prog="r2a demo")
+    use_compilation_cache()
+    config = preset("smoke") if options.smoke else replace(DEMO, steps=options.steps)
+    config = replace(config, seed=options.seed)
+    dataset = demo_dataset(options.datasets, config)
+    folder = options.runs / f"demo-{'smoke' if options.smoke else config.steps}-{config.seed}"
+    CONSOLE.print(
+        f"One network, {config.data.num_tasks} tasks, and it is never told which: all it has is what it retrieves.\n"
+        f"Training for {config.steps:,} steps; the first minute or two goes into compiling."
+    )
+    try:
+        with training_bar(config) as watch:
+            state = train(config, folder, dataset, resume=(folder / CONFIG).is_file(), watch=watch)
+    except Interrupted:
+        CONSOLE.print("Stopped; everything is saved. `r2a demo` goes on from here.")
+        return 130
+    data = load_resident(dataset, config.data.num_tasks)
+    rows = measure(state.params, data, config, dataset)
+    show(rows)
+    page = options.report / "index.html"
+    report(page, state.params, data, config, dataset, rows, folder)
+    CONSOLE.print(f"The report, with episodes and what was retrieved for each step: {page}")
+    return 0
+
+
+def demo_dataset(root: Path, config: RunConfig) -> OfflineDataset:
+    """The demo's data set, made if it is not there."""
+    path = root / config.data.dataset
+    if not (path / "manifest.json").is_file():
+        CONSOLE.print("Collecting episodes of a scripted expert with a ladder of noise ...")
+        collect(ScriptedConfig(episodes=2_000, num_tasks=config.data.num_tasks), path)
+    return find_dataset(str(path), root)
+
+
+def measure(agent: Agent, data: ResidentData, config: RunConfig, dataset: OfflineDataset) -> list[TaskReturns]:
+    """Returns per task reading the right, a wrong and a random task's data, beside expert and floor."""
+    count = config.data.num_tasks
+    key = jax.random.key(config.seed + 17)
+    returns = {s: evaluate(agent, data, config, s, key).per_task() for s in sources_to_evaluate(config)}
+    tasks = np.repeat(np.arange(count), 256)
+    expert = np.asarray(rollout(key, jax.numpy.asarray(tasks), jax.numpy.zeros(len(tasks))).reward)
+    constant = np.asarray(constant_policy_returns(key))[:count]
+    best_action = constant.mean(0).argmax()
+    return [
+        TaskReturns(
+            task=dataset.task_names[task],
+            **{source: float(values[task]) for source, values in returns.items()},
+            expert=float(expert.sum(1).reshape(count, -1)[task].mean()),
+            floor=float(constant[task, best_action]),
+        )
+        for task in range(count)
+    ]
+
+
+def show(rows: list[TaskReturns]) -> None:
+    """The table that the demo ends with."""
+    table = Table(
+        "task", "right data", "wrong data", "random data", "expert", "floor", title="Return per episode, by data read"
+    )
+    columns = TaskReturns._fields[1:]
+    for row in rows:
+        table.add_row(row.task, *(f"{getattr(row, column):.1f}" for column in columns))
+    table.add_section()
+    table.add_row("mean", *(f"{np.mean([getattr(row, column) for row in rows]):.1f}" for column in columns))
+    CONSOLE.print(table)
+
+
+def report(
+    path: Path,
+    agent: Agent,
+    data: ResidentData,
+    config: RunConfig,
+    dataset: OfflineDataset,
+    rows: list[TaskReturns],
+    folder: Path,
+) -> None:
+    """Write the HTML report: some episodes with what was retrieved, and two swaps from the same start."""
+    count = config.data.num_tasks
+    tasks = sorted({0, count // 2, count - 1})
+    key = jax.random.key(config.seed + 23)
+    episodes = [
+        record_episode(agent, data, config, task=task, retrieve_from=task, key=jax.random.fold_in(key, task))
+        for task in tasks
+    ]
+    swaps = [
+        (
+            record_episode(agent, data, config, task=one, retrieve_from=one, key=jax.random.fold_in(key, one)),
+            record_episode(agent, data, config, task=other, retrieve_from=other, key=jax.random.fold_in(key, one)),
+        )
+        for one, other in ((tasks[-1], tasks[0]), (tasks[0], tasks[1]))
+    ]
+    write_report(
+        path,
+        title="Retrieval at work",
+        task_names=dataset.task_names[:count],
+        table=rows,
+        curves={"RA-DQN": [read_metrics(folder)]},
+        episodes=episodes,
+        swaps=swaps,
+        settings=asdict(config),
+        note=f"Trained for {config.steps:,} learner steps on {dataset.num_episodes:,} recorded episodes.",
+    )

@@ -91,8 +91,9 @@ def training_bar(config: RunConfig) -> Iterator[Callable[[Progress], None]]:
 
         def watch(progress: Progress) -> None:
             value = progress.metrics.get("eval/right")
-            shown = {} if value is None else {"value": f"{value:.1f}"}
-            bar.update(row, completed=progress.step, description="training", rate=progress.steps_per_second, **shown)
+            if value is not None:
+                bar.update(row, value=f"{value:.1f}")
+            bar.update(row, completed=progress.step, description="training", rate=progress.steps_per_second)
 
         yield watch
 

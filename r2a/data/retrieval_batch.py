@@ -138,7 +138,7 @@ def draw_tasks(config: DataConfig, key: PRNGKeyArray) -> Int[Array, " M"]:
     return tasks
 
 
-def tell_task(observation: Shaped[Array, "*b n"], task: Int[Array, "*b"], config: DataConfig) -> Shaped[Array, "*b m"]:
+def tell_task(observation: Shaped[Array, "*b n"], task: Int[Array, "*#b"], config: DataConfig) -> Shaped[Array, "*b m"]:
     """The observation as the agent sees it: with `task_input` one_hot, the task number follows as a one-hot."""
     if config.task_input == "none":
         return observation

@@ -49,6 +49,15 @@ LAPTOP = RunConfig(
     checkpoint_every=1_000,
 )
 
+DEMO = replace(
+    LAPTOP,
+    data=DataConfig(dataset="gridroboman-demo", num_tasks=6, tasks_per_step=6, batch_size=192),
+    steps=6_000,
+    evaluate_every=500,
+    checkpoint_every=500,
+)
+"""Six tasks that differ in what is done (touch, lift) and to which object: learnt in a few minutes."""
+
 SMOKE = replace(
     LAPTOP,
     agent=AgentConfig(
@@ -56,7 +65,7 @@ SMOKE = replace(
         retrieval=replace(LAPTOP.agent.retrieval, slot_size=8, key_size=8, summary_size=16, trajectories=8, k_states=4),
         head=HeadConfig(hidden=(), attention_heads=2),
     ),
-    data=DataConfig(num_tasks=3, tasks_per_step=3, batch_size=24),
+    data=DataConfig(dataset="gridroboman-smoke", num_tasks=3, tasks_per_step=3, batch_size=24),
     evaluation=EvaluationConfig(episodes=2, retrieval_batches=2),
     steps=40,
     steps_per_call=10,

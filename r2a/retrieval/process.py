@@ -5,7 +5,7 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from r2a.config import RetrievalConfig
 from r2a.retrieval.bottleneck import BOTTLENECKS, KL_REDUCTIONS, GaussianBottleneck, IdentityBottleneck
@@ -38,7 +38,8 @@ class Process(eqx.Module):
         self, state: RetrievalState, s: Float[Array, " d"], encoded: EncodedBatch, key: PRNGKeyArray | None
     ) -> Retrieved:
         """Consumes `key`; without one, z is the mean of its distribution."""
-        m, z, kl, repeats = state.slots, state.last_read, 0.0, self.config.retrievals_per_step
+        m, z, repeats = state.slots, state.last_read, self.config.retrievals_per_step
+        kl = jnp.zeros(m.shape[0])
         keys = [None] * repeats if key is None else jax.random.split(key, repeats)
         for repeat in range(repeats):
             # Step 1: compute the query.
@@ -60,7 +61,7 @@ class Process(eqx.Module):
         selection = Selection(chosen.trajectory, chosen.step, alpha, gamma)
         return Retrieved(RetrievalState(m, z, state.age + 1), s_tilde, u, z, kl, selection)
 
-    def retrieves_now(self, state: RetrievalState) -> Float[Array, "K 1"]:
+    def retrieves_now(self, state: RetrievalState) -> Bool[Array, "K 1"]:
         """Which slots retrieve at this step: a slot of period p does so every p steps (App. "improvements tried")."""
         periods = jnp.array(self.config.slot_periods or (1,) * self.config.slots)
         return (state.age % periods == 0)[:, None]

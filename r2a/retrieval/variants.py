@@ -102,8 +102,9 @@ class Retrieval(eqx.Module):
         )
         return encoded, self.auxiliary.losses(trajectories, summaries)
 
-    def detach(self, encoded: EncodedBatch) -> EncodedBatch:
+    def detach(self, encoded: EncodedBatch | None) -> EncodedBatch:
         """The same batch, but with nothing upstream of the process's own parameters for a gradient to reach."""
+        assert encoded is not None
         states, summaries = jax.lax.stop_gradient((encoded.states, encoded.summaries))
         keys, values = self.process.reader.keys_and_values(summaries)
         return encoded._replace(states=states, summaries=summaries, keys=keys, values=values)
@@ -113,8 +114,9 @@ class Retrieval(eqx.Module):
         return self.process.start(key)
 
     def __call__(
-        self, state: RetrievalState, s: Float[Array, " d"], encoded: EncodedBatch, key: PRNGKeyArray | None
+        self, state: RetrievalState, s: Float[Array, " d"], encoded: EncodedBatch | None, key: PRNGKeyArray | None
     ) -> Retrieved:
+        assert encoded is not None
         return self.process(state, s, encoded, key)
 
 
@@ -128,7 +130,7 @@ class WithoutBatch(eqx.Module):
         del batch, encoder
         return None, {name: jnp.zeros(()) for name in AuxiliaryHeads.NAMES}
 
-    def detach(self, encoded: None) -> None:
+    def detach(self, encoded: EncodedBatch | None) -> None:
         """There is nothing to detach."""
 
 
@@ -153,7 +155,7 @@ class SlotsOnly(WithoutBatch):
         return self.slot_start(key)
 
     def __call__(
-        self, state: RetrievalState, s: Float[Array, " d"], encoded: None, key: PRNGKeyArray | None
+        self, state: RetrievalState, s: Float[Array, " d"], encoded: EncodedBatch | None, key: PRNGKeyArray | None
     ) -> Retrieved:
         del encoded, key
         m_hat = self.slot_input(s, state.slots)
@@ -175,7 +177,7 @@ class NoRetrieval(WithoutBatch):
         return RetrievalState(jnp.zeros((0, 0)), jnp.zeros((0, 0)), jnp.zeros((), jnp.int32))
 
     def __call__(
-        self, state: RetrievalState, s: Float[Array, " d"], encoded: None, key: PRNGKeyArray | None
+        self, state: RetrievalState, s: Float[Array, " d"], encoded: EncodedBatch | None, key: PRNGKeyArray | None
     ) -> Retrieved:
         del encoded, key
         return Retrieved(state, s, jnp.zeros_like(s), state.slots, jnp.zeros(0), no_selection(jnp.zeros(0)))

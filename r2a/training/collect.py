@@ -178,7 +178,7 @@ def online_episodes(config: OnlineConfig, task: int, key: PRNGKeyArray) -> Itera
             config,
         )
         left = config.episodes - number * config.boards
-        yield Episodes(*(np.asarray(column)[:left] for column in episodes))
+        yield Episodes(*(column[:left] for column in jax.device_get(episodes)))
 
 
 def empty_memory(capacity: int) -> ResidentData:
