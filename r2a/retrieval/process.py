@@ -51,14 +51,15 @@ class Process(eqx.Module):
             g, alpha = self.reader.read(q, chosen, encoded)
             # Step 4: regularise it with an information bottleneck.
             z_new, price = self.bottleneck(g, m, keys[repeat])
-            # Step 5: update the states of the slots.
-            m_new = self.slot_update(m_hat, z_new)
+            # A slot that does not retrieve now pays nothing, so it has nothing new to show the others in step 5.
             retrieves = self.retrieves_now(state)
-            m, z = jnp.where(retrieves, m_new, m), jnp.where(retrieves, z_new, z)
+            z = jnp.where(retrieves, z_new, z)
+            # Step 5: update the states of the slots.
+            m = jnp.where(retrieves, self.slot_update(m_hat, z), m)
             kl += KL_REDUCTIONS[self.config.kl_reduction](price * retrieves, axis=-1)
         # Step 6: update the agent state using the retrieved information.
         s_tilde, u, gamma = self.agent_update(s, z)
-        selection = Selection(chosen.trajectory, chosen.step, alpha, gamma)
+        selection = Selection(chosen.trajectory, chosen.step, alpha * retrieves, gamma)
         return Retrieved(RetrievalState(m, z, state.age + 1), s_tilde, u, z, kl, selection)
 
     def retrieves_now(self, state: RetrievalState) -> Bool[Array, "K 1"]:

@@ -1,0 +1,98 @@
+"""Agents and batches as small as can be, for tests: their sizes differ from one another, so that axes cannot be mixed up.
+
+Parameters come from numpy: compiling a random generator for every shape would take longer than most tests.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from r2a.agents.agent import Agent
+from r2a.agents.build import build_agent
+from r2a.agents.objective import LearningBatch
+from r2a.config import AgentConfig, AuxiliaryConfig, EncoderConfig, HeadConfig, RetrievalConfig
+from r2a.types import RetrievalBatch, Trajectory, Transition
+
+TRAJECTORIES, LENGTH, OBSERVATION, ACTIONS = 5, 4, 2, 3
+TASKS, STATES = 2, 3
+"""Tasks of a learner step, and transitions of each."""
+
+
+def agent_config(**retrieval) -> AgentConfig:
+    """A small agent; keywords change its retrieval."""
+    settings = {
+        "slots": 3,
+        "slot_size": 8,
+        "key_size": 5,
+        "trajectories": TRAJECTORIES,
+        "k_traj": 3,
+        "k_states": 4,
+        "summary_size": 8,
+        "auxiliary": AuxiliaryConfig(bins=7, low=-2.0, high=2.0, discount=0.9),
+    }
+    return AgentConfig(
+        encoder=EncoderConfig(hidden=(7, 6)),
+        retrieval=RetrievalConfig(**{**settings, **retrieval}),
+        head=HeadConfig(attention_heads=2),
+    )
+
+
+def make_agent(config: AgentConfig, seed: int = 0, scale: float = 0.5) -> Agent:
+    """An agent whose every parameter, biases included, is random."""
+    generator = np.random.default_rng(seed)
+    shapes = eqx.filter_eval_shape(build_agent, config, OBSERVATION, ACTIONS, jax.random.key(0))
+    return jax.tree.map(lambda leaf: jnp.asarray(scale * generator.normal(size=leaf.shape), leaf.dtype), shapes)
+
+
+def make_retrieval_batch(seed: int = 0, *, lengths: tuple[int, ...] = (4, 2, 3, 4, 1)) -> RetrievalBatch:
+    """Trajectories of different lengths; what follows a trajectory's end is as random as the rest of it."""
+    generator = np.random.default_rng(seed)
+    count = len(lengths)
+    shape = (count, LENGTH)
+    step = np.arange(LENGTH)
+    valid = step < np.array(lengths)[:, None]
+    reward = generator.normal(size=shape).astype(np.float32)
+    trajectories = Trajectory(
+        observation=jnp.asarray(generator.normal(size=(*shape, OBSERVATION)), jnp.float32),
+        action=jnp.asarray(generator.integers(0, ACTIONS, shape), jnp.int32),
+        reward=jnp.asarray(reward),
+        discount=jnp.asarray(generator.random(shape) < 0.8, jnp.float32),
+        valid=jnp.asarray(valid),
+        # Every other piece starts within its episode.
+        is_first=jnp.asarray((step == 0) & (np.arange(count) % 2 == 0)[:, None]),
+        task_id=jnp.zeros(count, jnp.int32),
+        trajectory_id=jnp.asarray(100 + generator.permutation(count), jnp.int32),
+    )
+    return RetrievalBatch(trajectories, jnp.asarray((reward * valid).sum(1)))
+
+
+def make_transitions(seed: int = 0, count: int = STATES) -> Transition:
+    """Unrelated transitions of one task; the last one ends its episode."""
+    generator = np.random.default_rng(1000 + seed)
+    return Transition(
+        observation=jnp.asarray(generator.normal(size=(count, OBSERVATION)), jnp.float32),
+        action=jnp.asarray(generator.integers(0, ACTIONS, count), jnp.int32),
+        reward=jnp.asarray(generator.normal(size=count), jnp.float32),
+        discount=jnp.asarray(np.arange(count) < count - 1, jnp.float32),
+        next_observation=jnp.asarray(generator.normal(size=(count, OBSERVATION)), jnp.float32),
+    )
+
+
+def make_learning_batch(seed: int = 0) -> LearningBatch:
+    """What one learner step sees of its tasks."""
+    parts = [
+        LearningBatch(make_transitions(10 * seed + task), make_retrieval_batch(10 * seed + task))
+        for task in range(TASKS)
+    ]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
+
+
+def named_arrays(module) -> dict[str, np.ndarray]:
+    """The parameters of a module as numpy arrays, by the path of their names."""
+    leaves = jax.tree_util.tree_flatten_with_path(module)[0]
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf, np.float64) for path, leaf in leaves
+    }
