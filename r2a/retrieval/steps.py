@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from r2a.config import RetrievalConfig
 from r2a.networks.attention import Attention, TransformerBlock, masked_softmax
-from r2a.networks.dense import MLP, RESIDUALS, GatedResidual, Linear, SumResidual
+from r2a.networks.dense import MLP, RESIDUALS, GatedResidual, LayerNorm, Linear, SumResidual
 from r2a.networks.recurrent import GRUCell
 from r2a.retrieval.selection import Chosen, attention_logits, choose, gather, nearest_states
 from r2a.types import EncodedBatch, RetrievalState, Summaries
@@ -65,7 +65,8 @@ SLOT_INPUTS = {"gru": SlotInput, "transformer": SlotInputTransformer}
 class Reader(eqx.Module):
     """Steps 2 and 3: keys from the past, values from the future; choose, then read what was chosen."""
 
-    query: MLP
+    query_network: MLP
+    query_norm: LayerNorm
     key: Linear
     value: Linear
     k_traj: int = eqx.field(static=True)
@@ -74,10 +75,15 @@ class Reader(eqx.Module):
 
     def __init__(self, config: RetrievalConfig, query_from: int, key: PRNGKeyArray):
         k1, k2, k3 = jax.random.split(key, 3)
-        self.query = MLP((query_from, config.key_size, config.key_size), k1)
+        self.query_network = MLP((query_from, config.key_size, config.key_size), k1)
+        self.query_norm = LayerNorm(config.key_size)
         self.key = Linear(config.summary_size, config.key_size, k2, bias=False)
         self.value = Linear(config.summary_size, config.slot_size, k3, bias=False)
         self.k_traj, self.k_states, self.similar_states = config.k_traj, config.k_states, config.similar_states
+
+    def query(self, m_hat: Float[Array, "*K d"]) -> Float[Array, "*K d_e"]:
+        """f_query; layer norm keeps the logits in a range where more than one state is read."""
+        return self.query_norm(self.query_network(m_hat))
 
     def keys_and_values(self, summaries: Summaries) -> tuple[Float[Array, "N L d_e"], Float[Array, "N L d_m"]]:
         """kappa = h W_e and v = b W_v."""

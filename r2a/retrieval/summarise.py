@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from r2a.config import RetrievalConfig
 from r2a.networks.attention import TransformerBlock
-from r2a.networks.dense import GatedResidual, Linear
+from r2a.networks.dense import GatedResidual, LayerNorm, Linear
 from r2a.networks.recurrent import GRU, LinearRecurrence
 from r2a.types import Summaries, Trajectory
 
@@ -73,6 +73,8 @@ class Summariser(eqx.Module):
     forward: GRU | Transformer | LinearRecurrence
     backward: GRU | Transformer | LinearRecurrence
     add_state: GatedResidual
+    past_norm: LayerNorm
+    future_norm: LayerNorm
 
     def __init__(self, config: RetrievalConfig, state_size: int, num_actions: int, key: PRNGKeyArray):
         k1, k2, k3, k4, k5 = jax.random.split(key, 5)
@@ -82,6 +84,8 @@ class Summariser(eqx.Module):
         self.forward = make_sequence_model(config, k3)
         self.backward = make_sequence_model(config, k4)
         self.add_state = GatedResidual(size, state_size, k5)
+        self.past_norm = LayerNorm(size)
+        self.future_norm = LayerNorm(size)
 
     def __call__(self, trajectory: Trajectory, states: Float[Array, "L d"]) -> Summaries:
         """Summarise one trajectory whose observations are encoded as `states`."""
@@ -96,7 +100,7 @@ class Summariser(eqx.Module):
         past = self.forward(self.embed_past(states, previous_action, previous_reward), valid)
         future = self.backward(self.embed_future(states, action, reward), valid, reverse=True)
         # App.: h = h_t + s_t with a GRU-style gate, so that a key tells where the step is, not only how it came there.
-        return Summaries(past=self.add_state(past, states), future=future)
+        return Summaries(self.past_norm(self.add_state(past, states)), self.future_norm(future))
 
 
 def make_sequence_model(config: RetrievalConfig, key: PRNGKeyArray) -> GRU | Transformer | LinearRecurrence:

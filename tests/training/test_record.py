@@ -1,6 +1,7 @@
 """Recorded episodes: the same start for the same key, and retrieved states that really are in the data set."""
 
 from dataclasses import replace
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -19,12 +20,20 @@ from r2a.training.offline import initial_state
 from r2a.training.record import record_episode
 
 NUM_TASKS, PER_TASK = 3, 32
-READING = SMOKE
+READING = replace(SMOKE, evaluation=replace(SMOKE.evaluation, epsilon=0.0))
 OTHERWISE = replace(
-    SMOKE,
+    READING,
     agent=replace(SMOKE.agent, retrieval=replace(SMOKE.agent.retrieval, ranking="attention", piece="random")),
     data=replace(SMOKE.data, task_input="one_hot"),
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_compilation():
+    """Compiling takes nearly all of the time here."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +60,11 @@ def dataset(tmp_path_factory):
 @pytest.fixture(scope="module")
 def play(dataset):
     data = load_resident(dataset, NUM_TASKS)
+    agent_of = cache(lambda config: initial_state(config, dataset).params)
 
     def play(config: RunConfig, task: int, retrieve_from: int, seed: int = 0):
-        agent = initial_state(config, dataset).params
         key = jax.random.key(seed)
-        return record_episode(agent, data, config, task=task, retrieve_from=retrieve_from, key=key)
+        return record_episode(agent_of(config), data, config, task=task, retrieve_from=retrieve_from, key=key)
 
     return play
 
@@ -87,16 +96,16 @@ def test_what_was_retrieved_is_in_the_data_set(config, play, dataset):
 
 
 def test_two_sources_from_the_same_start_with_one_compilation(play):
-    record._play.clear_cache()  # type: ignore[attr-defined]
+    before = record._play._cache_size()
     one, other = play(READING, 0, 0, seed=3), play(READING, 1, 2, seed=3)
     np.testing.assert_array_equal(one.observations[0], other.observations[0])
     assert (one.task, one.retrieve_from, other.task, other.retrieve_from) == (0, 0, 1, 2)
     assert not np.array_equal(one.observations[0], play(READING, 0, 0, seed=4).observations[0])
-    assert record._play._cache_size() == 1  # type: ignore[attr-defined]
+    assert record._play._cache_size() - before <= 1
 
 
 def test_the_episode_is_one_of_the_environment(play):
-    episode = play(replace(READING, evaluation=replace(READING.evaluation, epsilon=0.0)), task=1, retrieve_from=1)
+    episode = play(READING, task=1, retrieve_from=1)
     assert episode.observations.shape == (51, 11)
     assert episode.q_values.shape == (50, len(ACTION_NAMES))
     assert episode.solved.shape == (50, len(TASK_NAMES))
