@@ -1,4 +1,4 @@
-"""Agents and batches as small as can be, for tests: their sizes differ from one another, so that axes cannot be mixed up.
+"""Agents and batches as small as can be; no two sizes are equal, so that axes cannot be mixed up unnoticed.
 
 Parameters come from numpy: compiling a random generator for every shape would take longer than most tests.
 """

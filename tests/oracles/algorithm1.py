@@ -8,8 +8,25 @@ and `id`.
 from __future__ import annotations
 
 import numpy as np
-from oracles.layers import attend, gru_cell, linear, mlp, part, q_values, residual, softmax, softplus, transformer_block
+from oracles.layers import (
+    attend,
+    gru_cell,
+    layer_norm,
+    linear,
+    mlp,
+    part,
+    q_values,
+    residual,
+    softmax,
+    softplus,
+    transformer_block,
+)
 from oracles.summaries import summarise
+
+
+def query(p, x):
+    """Step 1, second line: f_query."""
+    return layer_norm(part(p, "reader.query_norm"), mlp(part(p, "reader.query_network"), x))
 
 
 def top(count, scores):
@@ -92,7 +109,7 @@ def full(p, config, state, s, trajectories):
         for k in slots:
             m_hat.append(gru_cell(part(p, "slot_input.cell"), s, m[k]))
             if awake[k]:
-                g, reads[k] = retrieve(p, config, mlp(part(p, "reader.query"), m_hat[k]), s, trajectories)
+                g, reads[k] = retrieve(p, config, query(p, m_hat[k]), s, trajectories)
                 z[k], price = bottleneck(p, config, g, m[k])
                 kl[k] += price
             m_tilde.append(residual(part(p, "slot_update.take_in"), m_hat[k], z[k]))
@@ -105,7 +122,7 @@ def full(p, config, state, s, trajectories):
 
 def agent_query(p, config, state, s, trajectories):
     """A-1: no slots; the query comes from s, and what was read is added to s."""
-    g, read = retrieve(p, config, mlp(part(p, "reader.query"), s), s, trajectories)
+    g, read = retrieve(p, config, query(p, s), s, trajectories)
     z, price = bottleneck(p, config, g, np.zeros(config.slot_size))
     s_tilde = residual(part(p, "take_in"), s, z)
     state = {**state, "age": state["age"] + 1}

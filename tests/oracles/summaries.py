@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from oracles.layers import gru_cell, linear, part, residual, sigmoid, softmax, transformer_block
+from oracles.layers import gru_cell, layer_norm, linear, part, residual, sigmoid, softmax, transformer_block
 
 
 def embed(p, state, action, reward):
@@ -56,7 +56,7 @@ def summarise(p, kind, states, action, reward, valid, is_first):
     past = run(part(p, "forward"), kind, past_inputs, valid, steps)
     future = run(part(p, "backward"), kind, future_inputs, valid, reversed(steps))
     past = [residual(part(p, "add_state"), past[t], states[t]) for t in steps]
-    return past, future
+    return [layer_norm(part(p, "past_norm"), h) for h in past], [layer_norm(part(p, "future_norm"), b) for b in future]
 
 
 def compress(x):

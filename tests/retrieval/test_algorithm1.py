@@ -1,4 +1,4 @@
-"""Every variant of Algorithm 1 equals a plain loop over slots, trajectories and states, from observation to Q-values."""
+"""Every variant of Algorithm 1 equals a plain loop, from observations to Q-values, selection and losses."""
 
 import equinox as eqx
 import jax
