@@ -22,7 +22,7 @@ class Agent(eqx.Module):
     retrieval: Retrieval | SlotsOnly | NoRetrieval
     head: QHead
 
-    def prepare(self, batch: RetrievalBatch) -> tuple[EncodedBatch | None, dict[str, Float[Array, ""]]]:
+    def prepare(self, batch: RetrievalBatch | None) -> tuple[EncodedBatch | None, dict[str, Float[Array, ""]]]:
         """Encode a retrieval batch with this agent's parameters; also the auxiliary losses of its summaries."""
         return self.retrieval.prepare(batch, self.encoder)
 

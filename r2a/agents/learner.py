@@ -45,5 +45,5 @@ def update(
     return LearnerState(params, target_params, optimiser, step, state.key), {
         **named,
         **metrics,
-        "rl/gradient_norm": optax.global_norm(grads),
+        "rl/gradient_norm": optax.tree.norm(grads),
     }

@@ -18,10 +18,13 @@ Metrics = dict[str, Float[Array, ""]]
 
 
 class LearningBatch(NamedTuple):
-    """What one learner step sees: for each of its tasks, transitions and a retrieval batch of their own."""
+    """What one learner step sees: for each of its tasks, transitions and a retrieval batch of their own.
+
+    Agents that read nothing can do without the latter.
+    """
 
     transitions: Transition
-    retrieval: RetrievalBatch
+    retrieval: RetrievalBatch | None
 
 
 def task_losses(

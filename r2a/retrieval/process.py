@@ -41,6 +41,7 @@ class Process(eqx.Module):
         m, z, repeats = state.slots, state.last_read, self.config.retrievals_per_step
         kl = jnp.zeros(m.shape[0])
         keys = [None] * repeats if key is None else jax.random.split(key, repeats)
+        retrieves = self.retrieves_now(state)
         for repeat in range(repeats):
             # Step 1: compute the query.
             m_hat = self.slot_input(s, m)
@@ -52,7 +53,6 @@ class Process(eqx.Module):
             # Step 4: regularise it with an information bottleneck.
             z_new, price = self.bottleneck(g, m, keys[repeat])
             # A slot that does not retrieve now pays nothing, so it has nothing new to show the others in step 5.
-            retrieves = self.retrieves_now(state)
             z = jnp.where(retrieves, z_new, z)
             # Step 5: update the states of the slots.
             m = jnp.where(retrieves, self.slot_update(m_hat, z), m)

@@ -81,9 +81,10 @@ class Retrieval(eqx.Module):
         self.config = config
 
     def prepare(
-        self, batch: RetrievalBatch, encoder: Callable[[Observation], Float[Array, "N L d"]]
+        self, batch: RetrievalBatch | None, encoder: Callable[[Observation], Float[Array, "N L d"]]
     ) -> tuple[EncodedBatch, dict[str, Float[Array, ""]]]:
         """Keys and values, once for all the steps that will read them, and the auxiliary losses of the summaries."""
+        assert batch is not None
         if self.config.ranking == "return":  # only what will be chosen has to be encoded
             batch = best_by_return(batch, self.config.k_traj)
         trajectories = batch.trajectories
@@ -124,7 +125,7 @@ class WithoutBatch(eqx.Module):
     """A variant that reads no retrieval batch."""
 
     def prepare(
-        self, batch: RetrievalBatch, encoder: Callable[[Observation], Float[Array, "N L d"]]
+        self, batch: RetrievalBatch | None, encoder: Callable[[Observation], Float[Array, "N L d"]]
     ) -> tuple[None, dict[str, Float[Array, ""]]]:
         """Nothing to read, and nothing to predict from it: every auxiliary loss is zero."""
         del batch, encoder

@@ -184,7 +184,10 @@ def online_episodes(config: OnlineConfig, task: int, key: PRNGKeyArray) -> Itera
 def empty_memory(capacity: int) -> ResidentData:
     """A replay memory of whole episodes, laid out like a data set with one task."""
     length = SPEC.episode_length
-    rows = EpisodeTable(jnp.arange(capacity)[None], jnp.ones(1, jnp.int32))
+
+    def everything() -> EpisodeTable:
+        return EpisodeTable(jnp.arange(capacity)[None], jnp.ones(1, jnp.int32))
+
     return ResidentData(
         observation=jnp.zeros((capacity, length + 1, *SPEC.observation_shape), jnp.int8),
         action=jnp.zeros((capacity, length), jnp.int8),
@@ -193,8 +196,8 @@ def empty_memory(capacity: int) -> ResidentData:
         terminated=jnp.zeros(capacity, bool),
         task_id=jnp.zeros(capacity, jnp.int32),
         episode_return=jnp.zeros(capacity),
-        learning=rows,
-        retrieval=rows,
+        learning=everything(),
+        retrieval=everything(),
     )
 
 
@@ -224,8 +227,7 @@ def play_and_learn(
         draw_key, update_key = jax.random.split(step_key)
         transitions = draw_transitions(memory, jnp.zeros((), int), config.batch_size, draw_key)
         one_task = jax.tree.map(lambda column: column[None], transitions)
-        # A plain agent reads nothing: there is no retrieval batch to draw.
-        return update(state, LearningBatch(one_task, None), update_key, config.learner)[0], None  # type: ignore[arg-type]
+        return update(state, LearningBatch(one_task, None), update_key, config.learner)[0], None
 
     state, _ = jax.lax.scan(learn, state, jax.random.split(learn_key, config.updates_per_round))
     return state, memory, episodes

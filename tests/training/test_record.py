@@ -4,23 +4,22 @@ from dataclasses import replace
 from functools import cache
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from r2a.config import RunConfig
-from r2a.data.dataset import write_dataset
+from r2a.data.dataset import RETRIEVAL
 from r2a.data.retrieval_batch import load_resident
 from r2a.environments.gridroboman import ACTION_NAMES, TASK_NAMES
-from r2a.environments.gridroboman.expert import rollout
 from r2a.errors import UserError
 from r2a.experiments.presets import SMOKE, arm
 from r2a.training import record
+from r2a.training.collect import ScriptedConfig, collect
 from r2a.training.offline import initial_state
 from r2a.training.record import record_episode
 
-NUM_TASKS, PER_TASK = 3, 32
-READING = replace(SMOKE, evaluation=replace(SMOKE.evaluation, epsilon=0.0))
+NUM_TASKS = 3
+READING = SMOKE
 OTHERWISE = replace(
     READING,
     agent=replace(SMOKE.agent, retrieval=replace(SMOKE.agent.retrieval, ranking="attention", piece="random")),
@@ -28,33 +27,9 @@ OTHERWISE = replace(
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_compilation():
-    """Compiling takes nearly all of the time here."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
-    tasks = np.repeat(np.arange(NUM_TASKS), PER_TASK)
-    episodes = rollout(jax.random.key(0), jnp.asarray(tasks), jnp.linspace(0, 1, len(tasks)))
-    columns = {name: np.asarray(column) for name, column in episodes._asdict().items()} | {
-        "length": np.full(len(tasks), episodes.action.shape[1]),
-        "terminated": np.zeros(len(tasks), bool),
-        "task_id": tasks,
-        "split": np.tile(np.arange(PER_TASK) % 2, NUM_TASKS),
-    }
-    return write_dataset(
-        tmp_path_factory.mktemp("data") / "tiny",
-        columns,
-        name="tiny",
-        environment="gridroboman",
-        task_names=TASK_NAMES[:NUM_TASKS],
-        num_actions=len(ACTION_NAMES),
-        provenance={},
-    )
+    return collect(ScriptedConfig(episodes=40, num_tasks=NUM_TASKS), tmp_path_factory.mktemp("data") / "tiny")
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +54,7 @@ def test_what_was_retrieved_is_in_the_data_set(config, play, dataset):
     np.testing.assert_allclose((selection.weight * selection.slot_weight[..., None]).sum((1, 2)), 1, rtol=1e-5)
     assert (states.task == 2).all()
     assert (columns["task_id"][states.episode] == 2).all()
-    assert (columns["split"][states.episode] == 1).all()
+    assert (columns["split"][states.episode] == RETRIEVAL).all()
     np.testing.assert_allclose(states.episode_return, columns["reward"].sum(1)[states.episode], rtol=1e-6)
 
     # A piece from the start has the steps of its episode; any other is shifted by the same number everywhere.
