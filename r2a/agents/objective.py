@@ -45,10 +45,11 @@ def task_losses(
     )
     price = prices_of_states(agent, t.observation, encoded, key).sum(-1).mean()  # every slot pays for its own query
     weight = output.retrieved.selection.weight
+    entropy = -(weight * jnp.log(weight + 1e-9)).sum(-1)
     metrics = {
         "rl/q_mean": output.q_values.mean(),
         "rl/td_error": jnp.abs(errors).mean(),
-        "retrieval/weight_entropy": -(weight * jnp.log(weight + 1e-9)).sum(-1).mean(),
+        "retrieval/weight_entropy": entropy.sum() / max(entropy.size, 1),  # a plain agent has no slots
         "retrieval/u_norm": jnp.linalg.norm(output.retrieved.u, axis=-1).mean(),
     }
     return {"rl": huber(errors, config.huber).mean(), "kl": price, **auxiliary}, metrics

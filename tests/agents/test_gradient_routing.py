@@ -1,0 +1,107 @@
+"""Who trains what (App. training losses): zero where a loss must not reach, not zero where it must."""
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small import agent_config, make_agent, make_learning_batch, named_arrays
+
+from r2a.agents.objective import gradient
+from r2a.config import LearnerConfig, LossWeights
+
+RANKINGS = ("return", "attention")
+SILENT = {"kl": 0.0, "action": 0.0, "value": 0.0, "reward": 0.0}
+PROCESS = "retrieval.process."
+TRAINED_BY_AUXILIARY = ("encoder.", "retrieval.summariser.", "retrieval.auxiliary.")
+
+
+def gradient_sizes(ranking, weights, *, with_rl, **changes):
+    """The largest entry of every parameter's gradient, by the parameter's name."""
+    config = agent_config(ranking=ranking, summariser="linear", **changes)
+    agent, target, batch = make_agent(config), make_agent(config, seed=1), make_learning_batch()
+    if not with_rl:
+        # Values and rewards that are zero everywhere leave no TD error, and so no gradient of the RL loss.
+        agent, target = (
+            eqx.tree_at(lambda a: a.head.mlp, a, jax.tree.map(jnp.zeros_like, a.head.mlp)) for a in (agent, target)
+        )
+        batch = batch._replace(transitions=batch.transitions._replace(reward=jnp.zeros_like(batch.transitions.reward)))
+    learner = LearnerConfig(weights=LossWeights(**{**SILENT, **weights}))
+    grads, losses, _ = jax.jit(partial(gradient, config=learner))(agent, target, batch, jax.random.key(0))
+    assert with_rl or float(losses["rl"]) == 0.0
+    return {name: np.abs(value).max() for name, value in named_arrays(grads).items()}
+
+
+def assert_only(sizes, *prefixes):
+    """Everything under the prefixes has a gradient, nothing else has."""
+    for name, size in sizes.items():
+        assert np.isfinite(size)
+        if not name.startswith(prefixes):
+            assert size == 0, f"{name} has a gradient"
+    for prefix in prefixes:
+        assert max(size for name, size in sizes.items() if name.startswith(prefix)) > 1e-7, f"{prefix} has none"
+
+
+@pytest.mark.parametrize("ranking", RANKINGS)
+def test_the_price_of_information_trains_the_retrieval_process_alone(ranking):
+    sizes = gradient_sizes(ranking, {"kl": 1.0}, with_rl=False)
+    assert_only(sizes, PROCESS)
+    for name in (
+        "reader.query",
+        "reader.key",
+        "reader.value",
+        "slot_input",
+        "bottleneck.posterior",
+        "bottleneck.prior",
+    ):
+        assert max(size for path, size in sizes.items() if path.startswith(PROCESS + name)) > 1e-7, name
+
+
+@pytest.mark.parametrize("ranking", RANKINGS)
+def test_the_auxiliary_losses_train_encoder_summariser_and_their_heads_alone(ranking):
+    sizes = gradient_sizes(ranking, {"action": 1.0, "value": 1.0, "reward": 1.0}, with_rl=False)
+    assert_only(sizes, *TRAINED_BY_AUXILIARY)
+
+
+@pytest.mark.parametrize("ranking", RANKINGS)
+def test_the_rl_loss_trains_everything_that_acts(ranking):
+    # A second retrieval within the step reads what step 5 of the first one left in the slots.
+    sizes = gradient_sizes(ranking, {}, with_rl=True, retrievals_per_step=2)
+    reached = (
+        "encoder.",
+        "retrieval.summariser.embed_past",
+        "retrieval.summariser.embed_future",
+        "retrieval.summariser.forward",
+        "retrieval.summariser.backward",
+        "retrieval.summariser.add_state",
+        "retrieval.process.start.mean",
+        "retrieval.process.slot_input",
+        "retrieval.process.reader.query",
+        "retrieval.process.reader.key",
+        "retrieval.process.reader.value",
+        "retrieval.process.bottleneck.posterior",
+        "retrieval.process.slot_update",
+        "retrieval.process.agent_update",
+        "head.attend",
+        "head.mlp",
+    )
+    for prefix in reached:
+        assert max(size for name, size in sizes.items() if name.startswith(prefix)) > 1e-7, f"{prefix} has no gradient"
+    for name, size in sizes.items():
+        if name.startswith(("retrieval.auxiliary.", "retrieval.process.bottleneck.prior")):
+            assert size == 0, f"{name} has a gradient"
+
+
+def test_the_whole_gradient_is_the_sum_of_its_parts():
+    config = agent_config(summariser="linear")
+    agent, target, batch, key = make_agent(config), make_agent(config, 1), make_learning_batch(), jax.random.key(0)
+
+    def grads(**weights):
+        learner = LearnerConfig(weights=LossWeights(**{**SILENT, **weights}))
+        return named_arrays(jax.jit(partial(gradient, config=learner))(agent, target, batch, key)[0])
+
+    rl, price, both = grads(), grads(kl=2.0), grads(kl=0.5)
+    for name in rl:
+        np.testing.assert_allclose(both[name], rl[name] + 0.25 * (price[name] - rl[name]), rtol=1e-3, atol=1e-5)

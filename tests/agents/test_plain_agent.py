@@ -1,0 +1,77 @@
+"""RA-X = X + retrieval: X has nothing of retrieval, and RA-X with silent retrieval is X."""
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small import agent_config, make_agent, make_learning_batch, named_arrays
+
+from r2a.agents.agent import outputs_of_states, parameter_count
+from r2a.agents.objective import losses
+from r2a.config import LearnerConfig
+
+PLAIN = agent_config(variant="none")
+FREE = {"bottleneck": "identity", "summariser": "linear"}
+SILENCED = {
+    "full, as printed": {"update": "sum", **FREE},
+    "full, gated, ranked by attention": {"ranking": "attention", **FREE},
+    "A-1, as printed": {"variant": "agent_query", "update": "sum", **FREE},
+}
+
+
+def values_and_losses(agent, batch):
+    """Q-values of the first task's states, and the named losses of the whole step."""
+
+    @jax.jit
+    def run(agent, batch, key):
+        first = jax.tree.map(lambda column: column[0], batch)
+        encoded, _ = agent.prepare(first.retrieval)
+        q_values = outputs_of_states(agent, first.transitions.observation, encoded, key).q_values
+        return q_values, partial(losses, config=LearnerConfig())(agent, agent, batch, key)
+
+    return run(agent, batch, jax.random.key(0))
+
+
+def silence(agent, config):
+    """Retrieval that reads zeros, and gates that stay shut."""
+    agent = eqx.tree_at(lambda a: a.retrieval.process.reader.value.weight, agent, replace_fn=jnp.zeros_like)
+    if config.retrieval.update == "gated":
+        bias = agent.retrieval.process.agent_update.take_in.from_update.bias
+        size = len(bias) // 3
+        shut = bias.at[size : 2 * size].set(-1e9)
+        agent = eqx.tree_at(lambda a: a.retrieval.process.agent_update.take_in.from_update.bias, agent, shut)
+    return agent
+
+
+def test_the_plain_agent_has_no_retrieval_parameters_and_pays_nothing():
+    agent = make_agent(PLAIN)
+    assert jax.tree.leaves(agent.retrieval) == []
+    assert {name.split(".")[0] for name in named_arrays(agent)} == {"encoder", "head"}
+    assert not any(name.startswith("head.attend") for name in named_arrays(agent))
+    assert parameter_count(agent) == (2 * 7 + 7) + (7 * 6 + 6) + (6 * 3 + 3)
+    _, (named, _) = values_and_losses(agent, make_learning_batch())
+    assert float(named["rl"]) > 0
+    assert [float(named[name]) for name in ("kl", "action", "value", "reward")] == [0.0] * 4
+
+
+def test_the_plain_agent_does_not_look_at_the_retrieval_batch():
+    agent, batch = make_agent(PLAIN), make_learning_batch()
+    other = batch._replace(retrieval=make_learning_batch(seed=5).retrieval)
+    for one, two in zip(*(jax.tree.leaves(values_and_losses(agent, b)) for b in (batch, other)), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("changes", SILENCED.values(), ids=SILENCED.keys())
+def test_silent_retrieval_gives_the_plain_agents_values_and_loss(changes):
+    config, batch = agent_config(**changes), make_learning_batch()
+    augmented = make_agent(config)
+    plain = eqx.tree_at(lambda a: (a.encoder, a.head.mlp), make_agent(PLAIN), (augmented.encoder, augmented.head.mlp))
+    q_values, (named, _) = values_and_losses(silence(augmented, config), batch)
+    plain_q_values, (plain_named, _) = values_and_losses(plain, batch)
+    np.testing.assert_allclose(q_values, plain_q_values, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(named["rl"], plain_named["rl"], rtol=1e-5)
+    loud, _ = values_and_losses(augmented, batch)
+    assert np.abs(loud - plain_q_values).max() > 1e-2
