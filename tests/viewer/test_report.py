@@ -5,20 +5,17 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from html.parser import HTMLParser
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 import pytest
 
-from r2a.data.dataset import write_dataset
 from r2a.data.retrieval_batch import load_resident
-from r2a.environments.gridroboman import ACTION_NAMES, TASK_NAMES
-from r2a.environments.gridroboman.expert import rollout
+from r2a.environments.gridroboman import TASK_NAMES
 from r2a.environments.gridroboman.render import render
 from r2a.experiments.presets import SMOKE
+from r2a.training.collect import ScriptedConfig, collect
 from r2a.training.metrics import read_metrics
 from r2a.training.offline import train
 from r2a.training.record import record_episode
@@ -177,18 +174,8 @@ def test_means_are_of_columns_that_all_tasks_have():
 
 
 def test_a_report_of_a_trained_run(tmp_path):
-    tasks, per_task = 3, 24
-    task_id = np.repeat(np.arange(tasks), per_task)
-    episodes = rollout(jax.random.key(0), jnp.asarray(task_id), jnp.zeros(len(task_id)))
-    columns = {name: np.asarray(column) for name, column in episodes._asdict().items()} | {
-        "length": np.full(len(task_id), 50),
-        "terminated": np.zeros(len(task_id), bool),
-        "task_id": task_id,
-        "split": np.tile(np.arange(per_task) % 2, tasks),
-    }
-    about = {"name": "tiny", "environment": "gridroboman", "task_names": TASK_NAMES[:tasks], "provenance": {}}
-    dataset = write_dataset(tmp_path / "data", columns, num_actions=len(ACTION_NAMES), **about)
-    config = replace(SMOKE, steps=20, evaluate_every=10)
+    config, tasks = SMOKE, SMOKE.data.num_tasks
+    dataset = collect(ScriptedConfig(episodes=40, num_tasks=tasks), tmp_path / "data")
     agent = train(config, tmp_path / "run", dataset).params
     data = load_resident(dataset, tasks)
 
