@@ -9,7 +9,7 @@ import jax
 from jaxtyping import install_import_hook
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS_OF_MANY_SMALL_PROGRAMS = {"networks", "retrieval", "agents"}
+ROOMS_OF_MANY_SMALL_PROGRAMS = {"networks", "retrieval", "agents", "data"}
 
 ROOMS_OF_ARRAYS = ("types", "networks", "retrieval", "agents", "data", "environments", "training")
 

@@ -5,6 +5,8 @@ Parameters come from numpy: compiling a random generator for every shape would t
 
 from __future__ import annotations
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,9 +14,10 @@ import numpy as np
 
 from r2a.agents.agent import Agent
 from r2a.agents.build import build_agent
+from r2a.agents.learner import start_learning, update
 from r2a.agents.objective import LearningBatch
-from r2a.config import AgentConfig, AuxiliaryConfig, EncoderConfig, HeadConfig, RetrievalConfig
-from r2a.types import RetrievalBatch, Trajectory, Transition
+from r2a.config import AgentConfig, AuxiliaryConfig, EncoderConfig, HeadConfig, LearnerConfig, RetrievalConfig
+from r2a.types import LearnerState, RetrievalBatch, Trajectory, Transition
 
 TRAJECTORIES, LENGTH, OBSERVATION, ACTIONS = 5, 4, 2, 3
 TASKS, STATES = 2, 3
@@ -88,6 +91,18 @@ def make_learning_batch(seed: int = 0) -> LearningBatch:
         for task in range(TASKS)
     ]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
+
+
+def run_updates(agent: Agent, batches: list[LearningBatch]) -> tuple[list[LearnerState], list[dict[str, float]]]:
+    """The states before and after each of some updates, and their metrics."""
+    config = LearnerConfig(learning_rate=1e-2, target_period=2)
+    step = jax.jit(partial(update, config=config))
+    states, metrics = [start_learning(agent, config, jax.random.key(0))], []
+    for i, batch in enumerate(batches):
+        state, values = step(states[-1], batch, jax.random.key(i))
+        states.append(state)
+        metrics.append({name: float(value) for name, value in values.items()})
+    return states, metrics
 
 
 def named_arrays(module) -> dict[str, np.ndarray]:

@@ -92,16 +92,3 @@ def test_the_rl_loss_trains_everything_that_acts(ranking):
     for name, size in sizes.items():
         if name.startswith(("retrieval.auxiliary.", "retrieval.process.bottleneck.prior")):
             assert size == 0, f"{name} has a gradient"
-
-
-def test_the_whole_gradient_is_the_sum_of_its_parts():
-    config = agent_config(summariser="linear")
-    agent, target, batch, key = make_agent(config), make_agent(config, 1), make_learning_batch(), jax.random.key(0)
-
-    def grads(**weights):
-        learner = LearnerConfig(weights=LossWeights(**{**SILENT, **weights}))
-        return named_arrays(jax.jit(partial(gradient, config=learner))(agent, target, batch, key)[0])
-
-    rl, price, both = grads(), grads(kl=2.0), grads(kl=0.5)
-    for name in rl:
-        np.testing.assert_allclose(both[name], rl[name] + 0.25 * (price[name] - rl[name]), rtol=1e-3, atol=1e-5)

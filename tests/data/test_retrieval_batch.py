@@ -1,0 +1,256 @@
+"""What a learner step is given: the right episodes, each in its role, cut and marked correctly."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from r2a.config import DataConfig, RetrievalConfig
+from r2a.data.dataset import LEARNING, RETRIEVAL, write_dataset
+from r2a.data.retrieval_batch import (
+    check_fits,
+    draw_learning_batch,
+    draw_retrieval_batch,
+    draw_tasks,
+    draw_transitions,
+    load_resident,
+    observation_size,
+    tell_task,
+)
+from r2a.errors import UserError
+
+TASKS, PER_TASK, STEPS = ("lift red", "touch blue", "stack"), 14, 6
+CONFIG = RetrievalConfig(trajectories=4, k_traj=2, k_states=3)
+DATA = DataConfig(num_tasks=3, tasks_per_step=2, batch_size=8)
+DRAWS = 400
+
+
+def make_columns():
+    """Episodes whose observations tell their own number and the step; what lies beyond an end must never be seen."""
+    generator = np.random.default_rng(0)
+    episodes = len(TASKS) * PER_TASK
+    length = generator.integers(1, STEPS + 1, episodes).astype(np.int32)
+    number, step = np.meshgrid(np.arange(episodes), np.arange(STEPS + 1), indexing="ij")
+    reward = generator.normal(size=(episodes, STEPS)).astype(np.float32)
+    # The splits are unequal, so that the tables of episodes are ragged.
+    split = np.where(
+        np.arange(episodes) % PER_TASK < 5 + np.repeat(np.arange(len(TASKS)), PER_TASK), LEARNING, RETRIEVAL
+    )
+    return {
+        "observation": np.stack([number, step], -1).astype(np.int16),
+        "action": generator.integers(0, 5, (episodes, STEPS), dtype=np.int8),
+        "reward": reward,
+        "length": length,
+        "terminated": generator.random(episodes) < 0.5,
+        "task_id": np.repeat(np.arange(len(TASKS)), PER_TASK),
+        "split": split,
+    }
+
+
+def write(path, columns):
+    provenance = {"method": "by hand"}
+    return write_dataset(
+        path, columns, name="small", environment="none", task_names=TASKS, num_actions=5, provenance=provenance
+    )
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("datasets") / "small", make_columns())
+
+
+@pytest.fixture(scope="module")
+def resident(dataset):
+    return load_resident(dataset, len(TASKS))
+
+
+def draw_many(draw, count=DRAWS, seed=0):
+    """Many independent draws as numpy arrays, the draws along the first axis."""
+    return jax.tree.map(np.asarray, jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(seed), count)))
+
+
+@pytest.fixture(scope="module")
+def transitions(resident):
+    """Transitions of every task, [task, draw]."""
+    tasks = jnp.arange(len(TASKS))
+    return draw_many(lambda key: jax.vmap(lambda task: draw_transitions(resident, task, 4, key))(tasks))
+
+
+@pytest.fixture(scope="module")
+def retrieval_batches(resident):
+    """Whole episodes drawn for task 1."""
+    return draw_many(lambda key: draw_retrieval_batch(resident, jnp.array(1), CONFIG, key))
+
+
+def test_transitions_are_steps_of_the_tasks_learning_episodes(dataset, transitions):
+    columns = dataset.columns
+    for task in range(len(TASKS)):
+        episode, step = transitions.observation[:, task].reshape(-1, 2).T
+        assert set(episode) == set(dataset.episodes(task, LEARNING))
+        possible = {(int(e), j) for e in set(episode) for j in range(columns["length"][e])}
+        assert set(zip(episode.tolist(), step.tolist(), strict=True)) == possible
+        np.testing.assert_array_equal(transitions.next_observation[:, task].reshape(-1, 2).T, [episode, step + 1])
+        np.testing.assert_array_equal(transitions.action[:, task].ravel(), columns["action"][episode, step])
+        np.testing.assert_array_equal(transitions.reward[:, task].ravel(), columns["reward"][episode, step])
+
+
+def test_only_a_terminal_last_step_ends_the_discount(dataset, transitions):
+    episode, step = transitions.observation.reshape(-1, 2).T
+    last = step + 1 == dataset.columns["length"][episode]
+    terminated = dataset.columns["terminated"][episode]
+    np.testing.assert_array_equal(transitions.discount.ravel(), np.where(last & terminated, 0.0, 1.0))
+    assert (last & ~terminated).any(), "no truncated episode was drawn"
+
+
+def test_learning_episodes_are_equally_likely_whatever_their_length(dataset, transitions):
+    episode = transitions.observation[:, 0].reshape(-1, 2)[:, 0]
+    count = np.array([(episode == e).sum() for e in dataset.episodes(0, LEARNING)])
+    np.testing.assert_allclose(count / count.sum(), 1 / len(count), atol=0.04)
+
+
+def test_retrieval_episodes_are_distinct_and_of_the_asked_task(dataset, retrieval_batches):
+    ids, allowed = retrieval_batches.trajectories.trajectory_id, set(dataset.episodes(1, RETRIEVAL))
+    assert all(len(set(batch)) == CONFIG.trajectories for batch in ids.tolist())
+    assert set(ids.ravel()) == allowed
+    assert set(retrieval_batches.trajectories.task_id.ravel()) == {1}
+    share = np.array([(ids == e).any(1).mean() for e in allowed])
+    np.testing.assert_allclose(share, CONFIG.trajectories / len(allowed), atol=0.1)
+
+
+def test_whole_episodes_are_marked_where_they_end(dataset, retrieval_batches):
+    t, columns = retrieval_batches.trajectories, dataset.columns
+    ids = t.trajectory_id
+    length = columns["length"][ids][..., None]
+    np.testing.assert_array_equal(t.valid, np.arange(STEPS) < length)
+    np.testing.assert_array_equal(t.is_first, np.broadcast_to(np.arange(STEPS) == 0, t.is_first.shape))
+    np.testing.assert_array_equal(t.observation[..., 0], np.broadcast_to(ids[..., None], t.valid.shape))
+    np.testing.assert_array_equal(t.observation[..., 1], np.broadcast_to(np.arange(STEPS), t.valid.shape))
+    np.testing.assert_array_equal(t.action, columns["action"][ids])
+    np.testing.assert_array_equal(t.reward, columns["reward"][ids])
+    np.testing.assert_array_equal(retrieval_batches.returns, columns["episode_return"][ids])
+    ends = columns["terminated"][ids][..., None] & (np.arange(STEPS) + 1 == length)
+    np.testing.assert_array_equal(t.discount, np.where(ends, 0.0, 1.0))
+
+
+@pytest.mark.parametrize("piece", ["start", "random"])
+def test_pieces_of_episodes(dataset, resident, piece):
+    config = replace(CONFIG, length=3, piece=piece)
+    batches = draw_many(lambda key: draw_retrieval_batch(resident, jnp.array(2), config, key))
+    t = batches.trajectories
+    step, length = t.observation[..., 1], dataset.columns["length"][t.trajectory_id][..., None]
+    np.testing.assert_array_equal(t.valid, step < length)
+    np.testing.assert_array_equal(t.is_first, step == 0)
+    np.testing.assert_array_equal(np.diff(step, axis=-1), 1)
+    first, slack = step[..., 0], np.maximum(length[..., 0] - 3, 0)
+    if piece == "start":
+        assert (first == 0).all()
+    else:  # anywhere within the episode, and never further than needed to stay within it
+        assert {(int(a), int(b)) for a, b in zip(first.ravel(), slack.ravel(), strict=True)} == {
+            (a, int(b)) for b in set(slack.ravel()) for a in range(b + 1)
+        }
+    np.testing.assert_array_equal(batches.returns, dataset.columns["episode_return"][t.trajectory_id])
+
+
+def test_learning_and_retrieval_never_share_an_episode(dataset, resident):
+    transitions, batches = draw_many(lambda key: draw_learning_batch(resident, DATA, CONFIG, key))
+    learnt = set(transitions.observation[..., 0].ravel().tolist())
+    retrieved = set(batches.trajectories.trajectory_id.ravel().tolist())
+    assert not learnt & retrieved
+    assert learnt == set(dataset.episodes(split=LEARNING).tolist())
+    assert retrieved == set(dataset.episodes(split=RETRIEVAL).tolist())
+    # Every task of a step has its own batch, of its own task.
+    task_of = dataset.columns["task_id"]
+    task_learnt = task_of[transitions.observation[..., 0]]
+    assert (task_learnt == task_learnt[..., :1]).all()
+    np.testing.assert_array_equal(
+        batches.trajectories.task_id, np.repeat(task_learnt[..., :1], CONFIG.trajectories, -1)
+    )
+    assert transitions.reward.shape == (DRAWS, DATA.tasks_per_step, DATA.batch_size // DATA.tasks_per_step)
+
+
+def test_the_control_reads_from_any_task(dataset, resident):
+    config = replace(DATA, retrieve_from="random_task")
+    transitions, batches = draw_many(lambda key: draw_learning_batch(resident, config, CONFIG, key))
+    own = dataset.columns["task_id"][transitions.observation[:, :, 0, 0]].ravel()
+    source = batches.trajectories.task_id
+    assert (source == source[..., :1]).all(), "one batch mixes tasks"
+    pairs = np.bincount(3 * own + source[..., 0].ravel(), minlength=9) / own.size
+    np.testing.assert_allclose(pairs, 1 / 9, atol=0.04)
+
+
+def test_every_task_comes_equally_often_and_at_most_once_in_a_step():
+    tasks = draw_many(lambda key: draw_tasks(DATA, key), count=3000)
+    assert all(a != b for a, b in tasks.tolist())
+    np.testing.assert_allclose(np.bincount(tasks.ravel()) / tasks.size, 1 / 3, atol=0.02)
+    everything = draw_tasks(replace(DATA, tasks_per_step=3, batch_size=9), jax.random.key(0))
+    assert sorted(np.asarray(everything).tolist()) == [0, 1, 2]
+
+
+def test_the_task_is_told_as_a_one_hot_or_not_at_all(dataset, resident):
+    told = replace(DATA, task_input="one_hot")
+    assert (observation_size(dataset, DATA), observation_size(dataset, told)) == (2, 5)
+    observation = jnp.array([[7, 8], [9, 10]], jnp.int16)
+    np.testing.assert_array_equal(tell_task(observation, jnp.array([2, 0]), DATA), observation)
+    expected = [[7, 8, 0, 0, 1], [9, 10, 1, 0, 0]]
+    np.testing.assert_array_equal(tell_task(observation, jnp.array([2, 0]), told), expected)
+    np.testing.assert_array_equal(tell_task(observation, jnp.array([1]), told)[:, 2:], [[0, 1, 0], [0, 1, 0]])
+    random = replace(told, retrieve_from="random_task")
+    transitions, batches = draw_many(lambda key: draw_learning_batch(resident, random, CONFIG, key), count=20)
+    one_hots = np.eye(3)
+    for seen in (transitions.observation, transitions.next_observation):
+        np.testing.assert_array_equal(seen[..., 2:], one_hots[dataset.columns["task_id"][seen[..., 0]]])
+    t = batches.trajectories
+    np.testing.assert_array_equal(t.observation[..., 2:], one_hots[np.repeat(t.task_id[..., None], STEPS, -1)])
+
+
+@pytest.mark.parametrize(
+    ("changes", "option"),
+    [
+        ({"trajectories": 8}, "retrieval.trajectories"),
+        ({"length": STEPS + 1}, "retrieval.length"),
+        ({"k_states": 2 * STEPS + 1}, "retrieval.k-states"),
+    ],
+)
+def test_settings_the_data_cannot_serve_are_refused_in_one_sentence(dataset, changes, option):
+    check_fits(dataset, DATA, CONFIG)
+    with pytest.raises(UserError) as refusal:
+        check_fits(dataset, DATA, replace(CONFIG, **changes))
+    assert_one_sentence(str(refusal.value), option)
+
+
+@pytest.mark.parametrize(
+    ("changes", "option"),
+    [
+        ({"k_traj": 5}, "retrieval.k-traj"),
+        ({"length": 2, "k_states": 5}, "retrieval.k-states"),
+        ({"similar_states": 2}, "retrieval.k-states"),
+        ({"k_states": 0}, "k-states"),
+        ({"slot_periods": (1, 2)}, "retrieval.slot-periods"),
+        ({"similar_states": -1}, "retrieval.similar-states"),
+    ],
+)
+def test_impossible_settings_are_refused_in_one_sentence(changes, option):
+    with pytest.raises(UserError) as refusal:
+        replace(CONFIG, **changes)
+    assert_one_sentence(str(refusal.value), option)
+
+
+def assert_one_sentence(message, option):
+    assert message.startswith(option), message
+    assert message.endswith(".")
+    assert "\n" not in message
+
+
+def test_a_task_without_retrieval_episodes_is_refused(tmp_path):
+    columns = make_columns()
+    columns["split"][columns["task_id"] == 1] = LEARNING
+    with pytest.raises(UserError, match="no retrieval episodes of task 'touch blue'"):
+        load_resident(write(tmp_path / "broken", columns), len(TASKS))
+
+
+def test_fewer_tasks_leave_out_the_others(dataset):
+    two = load_resident(dataset, 2)
+    assert two.reward.shape[0] == 2 * PER_TASK
+    assert two.learning.count.tolist() == [len(dataset.episodes(task, LEARNING)) for task in range(2)]
