@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export R2A_CACHE ?= $(CURDIR)/.cache/jax
 
-.PHONY: setup demo test check bench bench-setup results clean
+.PHONY: setup demo test browser check bench bench-setup results clean
 
 .venv/.installed: pyproject.toml requirements.txt
 	$(PYTHON) -m venv .venv
@@ -15,8 +15,12 @@ setup: .venv/.installed ## install everything into .venv
 demo: setup ## collect, train, swap the data set, write report/index.html (about ten minutes)
 	$(BIN)/r2a demo
 
-test: setup check ## everything CI runs
+test: setup check browser ## everything CI runs
 	$(BIN)/pytest -n 2 --dist loadfile
+
+browser: ## the report's test loads it in a real browser; where none can be installed, that test says so and is left out
+	@command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium) \
+	  >/dev/null 2>&1 || echo "no chromium: the browser test will not run"
 
 check: setup ## lint and types
 	$(BIN)/ruff check

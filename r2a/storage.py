@@ -138,11 +138,7 @@ def remove_leftovers(folder: PathLike, name: str | None = None) -> None:
         entries = list(Path(folder).iterdir())
     for entry in entries:
         match = _LEFTOVER.fullmatch(entry.name)
-        if (
-            match is None
-            or name not in (None, match["name"])
-            or _is_in_use(int(match["pid"]), match["token"])
-        ):
+        if match is None or name not in (None, match["name"]) or _is_in_use(int(match["pid"]), match["token"]):
             continue
         target = entry.with_name(match["name"])
         if match["kind"] == "replaced" and not os.path.lexists(target):

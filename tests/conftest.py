@@ -5,6 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+# Before jax starts, and for every process that a test starts: the programs of tests are tiny and run a few times, so
+# compiling them fast matters more than compiling them well (six times faster for a smoke-sized learner step).
+os.environ["XLA_FLAGS"] = " ".join(
+    [os.environ.get("XLA_FLAGS", ""), "--xla_backend_optimization_level=0", "--xla_cpu_use_fusion_emitters=false"]
+)
+
 import jax
 from jaxtyping import install_import_hook
 

@@ -25,6 +25,7 @@ from r2a.training.evaluate import evaluate
 from r2a.training.metrics import CONFIG, read_metrics
 from r2a.training.offline import Interrupted, sources_to_evaluate, train
 from r2a.training.record import record_episode
+from r2a.viewer.curves import curves_of_sources
 from r2a.viewer.report import TaskReturns, write_report
 
 
@@ -147,7 +148,8 @@ def report(
         title="Retrieval at work",
         task_names=dataset.task_names[:count],
         table=rows,
-        curves={"RA-DQN": [read_metrics(folder)]},
+        curves=curves_of_sources([read_metrics(folder)]),
+        told_task=config.data.task_input == "one_hot",
         episodes=episodes,
         swaps=swaps,
         settings=asdict(config),

@@ -110,9 +110,7 @@ def content_problem(
         broken["action"] = (outside.any(axis=1), f"must be from 0 to {num_actions - 1}")
     for name, (rows, rule) in broken.items():
         if rows.any():
-            return (
-                f"{name}.npy breaks a rule in episode {first_episode + int(np.argmax(rows))}: {name} {rule}"
-            )
+            return f"{name}.npy breaks a rule in episode {first_episode + int(np.argmax(rows))}: {name} {rule}"
     return None
 
 

@@ -136,9 +136,7 @@ class OfflineDataset:
             "episodes": episodes,
             "tasks": {name: self.manifest["tasks"][name] for name in names},
         }
-        return replace(
-            self, manifest=manifest, columns={name: c[:episodes] for name, c in self.columns.items()}
-        )
+        return replace(self, manifest=manifest, columns={name: c[:episodes] for name, c in self.columns.items()})
 
     def verify(self) -> None:
         """Read the whole data set; a UserError names the file and what is wrong with it, if anything."""

@@ -38,13 +38,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
     with storage_errors("read", path):
         there = file.is_file()
     if not there:
-        found = (
-            "has no manifest.json"
-            if path.is_dir()
-            else "is not a folder"
-            if path.exists()
-            else "does not exist"
-        )
+        found = "has no manifest.json" if path.is_dir() else "is not a folder" if path.exists() else "does not exist"
         raise UserError(f"There is no data set at {path}: it {found}; {HOW_TO_MAKE_ONE}.")
     manifest = read_versioned_json(file, what="data set", format_name=FORMAT, version=FORMAT_VERSION)
     for key, kind in _MANIFEST_TYPES.items():

@@ -116,9 +116,7 @@ def read_checkpoint(folder: PathLike) -> CheckpointHeader:
         if not isinstance(content.get(key), kind):
             raise UserError(f"{file} is damaged: {key!r} is missing or not of type {kind.__name__}.")
     if sha256_of(Path(folder) / ARRAYS) != content["sha256"]:
-        raise UserError(
-            f"{Path(folder) / ARRAYS} is damaged: its content does not match the checksum in {HEADER}."
-        )
+        raise UserError(f"{Path(folder) / ARRAYS} is damaged: its content does not match the checksum in {HEADER}.")
     return CheckpointHeader(**{key: content[key] for key in _HEADER_TYPES})
 
 

@@ -29,9 +29,7 @@ def start_run(run_folder: PathLike, config: Mapping[str, Any]) -> Path:
     with storage_errors("write", folder):
         occupied = folder.is_dir() and next(folder.iterdir(), None) is not None
     if occupied and (folder / CONFIG).exists():
-        raise UserError(
-            f"The run folder {folder} already exists; go on with --resume, or choose another folder."
-        )
+        raise UserError(f"The run folder {folder} already exists; go on with --resume, or choose another folder.")
     if occupied:
         raise UserError(f"The folder {folder} is not empty and holds no run; choose another folder.")
     header = {"format": RUN_FORMAT, "format_version": RUN_FORMAT_VERSION, "config": dict(config)}
@@ -66,9 +64,7 @@ class MetricsWriter:
             if resume_at_step is not None:
                 self._cut_after(resume_at_step)
             elif self._file_path.exists() and self._file_path.stat().st_size > 0:
-                raise UserError(
-                    f"{self._file_path} already holds metrics; resume that run or choose another folder."
-                )
+                raise UserError(f"{self._file_path} already holds metrics; resume that run or choose another folder.")
             self._file = io.FileIO(self._file_path, "ab")
         self._tensorboard = _tensorboard_writer(run_folder, resume_at_step) if tensorboard else None
 

@@ -55,9 +55,7 @@ def retrieved_at(record: EpisodeRecord, step: int, top: int = 6) -> dict[str, An
     """
     selection, states = record.selection, record.retrieved
     weights = np.asarray(selection.weight[step] * selection.slot_weight[step][:, None])
-    votes = np.bincount(
-        np.ravel(states.action[step]), weights=weights.ravel(), minlength=record.q_values.shape[1]
-    )
+    votes = np.bincount(np.ravel(states.action[step]), weights=weights.ravel(), minlength=record.q_values.shape[1])
     places: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for place in np.ndindex(weights.shape):
         places[int(selection.trajectory[step][place]), int(selection.step[step][place])].append(place)

@@ -1,7 +1,5 @@
 """RA-X = X + retrieval: X has nothing of retrieval, and RA-X with silent retrieval is X."""
 
-from functools import partial
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -22,17 +20,13 @@ SILENCED = {
 }
 
 
+@jax.jit
 def values_and_losses(agent, batch):
     """Q-values of the first task's states, and the named losses of the whole step."""
-
-    @jax.jit
-    def run(agent, batch, key):
-        first = jax.tree.map(lambda column: column[0], batch)
-        encoded, _ = agent.prepare(first.retrieval)
-        q_values = outputs_of_states(agent, first.transitions.observation, encoded, key).q_values
-        return q_values, partial(losses, config=LearnerConfig())(agent, agent, batch, key)
-
-    return run(agent, batch, jax.random.key(0))
+    first, key = jax.tree.map(lambda column: column[0], batch), jax.random.key(0)
+    encoded, _ = agent.prepare(first.retrieval)
+    q_values = outputs_of_states(agent, first.transitions.observation, encoded, key).q_values
+    return q_values, losses(agent, agent, batch, key, LearnerConfig())
 
 
 def silence(agent, config):

@@ -68,7 +68,10 @@ def summarise(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
                     "seeds": len(members),
                     "learner_steps": members[0]["learner_steps"],
                     "wall_seconds": round(float(np.mean([run["wall_seconds"] for run in members])), 1),
-                    **{key: round(value, 3) for key, value in interval._asdict().items()},
+                    "mean": round(interval.mean, 3),
+                    # One seed has no interval.
+                    "low": round(interval.low, 3) if len(members) > 1 else None,
+                    "high": round(interval.high, 3) if len(members) > 1 else None,
                     "expert": round(bounds[num_tasks][0], 3),
                     "floor": round(bounds[num_tasks][1], 3),
                     "parameters": members[0]["parameters"],
@@ -84,9 +87,10 @@ def table(records: list[dict[str, Any]]) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for r in sorted(records, key=lambda r: (r["num_tasks"], r["task_input"], ARM_ORDER.index(r["arm"]))):
+        interval = "one seed" if r["low"] is None else f"{r['low']:.1f} to {r['high']:.1f}"
         lines.append(
             f"| {r['num_tasks']} | {'no' if r['task_input'] == 'none' else 'yes'} | {LABELS[r['arm']]} | "
-            f"{r['retrieval']} | {r['mean']:.1f} ({r['low']:.1f} to {r['high']:.1f}) | {r['seeds']} | "
+            f"{r['retrieval']} | {r['mean']:.1f} ({interval}) | {r['seeds']} | "
             f"{r['learner_steps']:,} | {r['wall_seconds'] / 60:.0f} |"
         )
     return "\n".join(lines) + "\n"
@@ -96,7 +100,7 @@ def plot(runs: list[dict[str, Any]], records: list[dict[str, Any]], x: str, path
     """Return against learner steps or seconds: a column per number of tasks, a row per task input."""
     counts = sorted({run["num_tasks"] for run in runs})
     inputs = sorted({run["task_input"] for run in runs}, key=list(INPUTS).index)
-    figure, axes = plt.subplots(len(inputs), len(counts), figsize=(4.2 * len(counts), 3.2 * len(inputs)), squeeze=False)
+    figure, axes = plt.subplots(len(inputs), len(counts), figsize=(max(9.0, 4.2 * len(counts)), 0.7 + 3.2 * len(inputs)), squeeze=False)
     for row, task_input in zip(axes, inputs, strict=True):
         for panel, count in zip(row, counts, strict=True):
             members = [run for run in runs if (run["num_tasks"], run["task_input"]) == (count, task_input)]
@@ -109,8 +113,8 @@ def plot(runs: list[dict[str, Any]], records: list[dict[str, Any]], x: str, path
             panel.set_ylim(0, 50)
     axes[0][0].set_ylabel("return per episode", fontsize=9)
     handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncol=5, fontsize=9, frameon=False)
-    figure.tight_layout(rect=(0, 0.06, 1, 1))
+    figure.legend(handles, labels, loc="lower center", ncol=3, fontsize=9, frameon=False)
+    figure.tight_layout(rect=(0, 0.5 / (0.7 + 3.2 * len(inputs)), 1, 1))
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
