@@ -39,8 +39,8 @@ def main(argv: Sequence[str]) -> int:
     """Run one benchmark of the benchmarks/ folder and print its figures."""
     options = tyro.cli(Bench, args=argv, prog="r2a bench")
     use_compilation_cache()
-    if not (ROOT / "benchmarks").is_dir():
-        raise UserError("The benchmarks are not part of the installed package; run this in a checkout of the project.")
+    if not (ROOT / "benchmarks" / f"{options.what}.py").is_file():
+        raise UserError(f"There is no benchmarks/{options.what}.py here; run this in a checkout that has it.")
     sys.path.insert(0, str(ROOT))
     figures = importlib.import_module(f"benchmarks.{options.what}").run(quick=options.quick)
     if options.json:

@@ -100,7 +100,9 @@ def plot(runs: list[dict[str, Any]], records: list[dict[str, Any]], x: str, path
     """Return against learner steps or seconds: a column per number of tasks, a row per task input."""
     counts = sorted({run["num_tasks"] for run in runs})
     inputs = sorted({run["task_input"] for run in runs}, key=list(INPUTS).index)
-    figure, axes = plt.subplots(len(inputs), len(counts), figsize=(max(9.0, 4.2 * len(counts)), 0.7 + 3.2 * len(inputs)), squeeze=False)
+    figure, axes = plt.subplots(
+        len(inputs), len(counts), figsize=(max(9.0, 4.2 * len(counts)), 0.7 + 3.2 * len(inputs)), squeeze=False
+    )
     for row, task_input in zip(axes, inputs, strict=True):
         for panel, count in zip(row, counts, strict=True):
             members = [run for run in runs if (run["num_tasks"], run["task_input"]) == (count, task_input)]
