@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export R2A_CACHE ?= $(CURDIR)/.cache/jax
 
-.PHONY: setup demo test browser check bench bench-setup results clean
+.PHONY: setup demo test browser check bench results clean
 
 .venv/.installed: pyproject.toml requirements.txt
 	$(PYTHON) -m venv .venv
@@ -26,15 +26,8 @@ check: setup ## lint and types
 	$(BIN)/ruff check
 	$(BIN)/pyright
 
-bench-setup: ## the peers of `r2a bench dqn`, in an environment of their own
-	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/pip install --quiet --disable-pip-version-check torch==2.13.0
-	.venv-bench/bin/pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
-
 bench: setup ## all benchmarks, as JSON lines
 	$(BIN)/r2a bench environment --json
-	$(BIN)/r2a bench dqn --json
-	$(BIN)/r2a bench retrieval --json
 
 results: setup ## what is left of the gridroboman sweep, then summary, table and figures
 	test -d datasets/gridroboman-scripted || $(BIN)/r2a collect gridroboman

@@ -18,7 +18,7 @@ commands:
   evaluate   act, reading from any data set        r2a evaluate runs/NAME --retrieve-from DATASET
   datasets   list, show or verify data sets        r2a datasets list
   sweep      regenerate the results                r2a sweep gridroboman --scale laptop
-  bench      speed, side by side with others       r2a bench dqn --json
+  bench      speed, side by side with others       r2a bench environment --json
 
 `r2a COMMAND --help` explains the options of a command.
 """

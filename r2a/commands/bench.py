@@ -21,14 +21,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Bench:
-    """Measure speed by CPU time, against others in the same run; `make bench-setup` installs those others.
+    """Measure speed by CPU time, against others in the same run.
 
     Examples:
       r2a bench environment
-      r2a bench dqn --json
+      r2a bench environment --json
     """
 
-    what: tyro.conf.Positional[Literal["environment", "dqn", "retrieval"]]
+    what: tyro.conf.Positional[Literal["environment"]]
     json: bool = False
     """Print one JSON object instead of lines."""
     quick: bool = False
