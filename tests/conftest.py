@@ -15,8 +15,6 @@ import jax
 from jaxtyping import install_import_hook
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS_OF_MANY_SMALL_PROGRAMS = {"networks", "retrieval", "agents", "data"}
-
 ROOMS_OF_ARRAYS = ("types", "networks", "retrieval", "agents", "data", "environments", "training")
 
 # Before the package is imported: every annotated function and module of these rooms then checks what it is given
@@ -25,8 +23,3 @@ install_import_hook([f"r2a.{room}" for room in ROOMS_OF_ARRAYS], "beartype.beart
 
 jax.config.update("jax_compilation_cache_dir", os.environ.get("R2A_CACHE", str(ROOT / ".cache" / "jax")))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-
-
-def pytest_runtest_setup(item):
-    """Where programs are many, tiny and run a few times, compiling them well would take most of the time."""
-    jax.config.update("jax_disable_most_optimizations", item.path.parent.name in ROOMS_OF_MANY_SMALL_PROGRAMS)
