@@ -82,7 +82,7 @@ def demo_dataset(root: Path, config: RunConfig) -> OfflineDataset:
     path = root / config.data.dataset
     if not (path / "manifest.json").is_file():
         CONSOLE.print("Collecting episodes of a scripted expert with a ladder of noise ...")
-        collect(ScriptedConfig(episodes=2_000, num_tasks=config.data.num_tasks), path)
+        collect(ScriptedConfig(num_tasks=config.data.num_tasks), path)
     return find_dataset(str(path), root)
 
 

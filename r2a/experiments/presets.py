@@ -50,7 +50,7 @@ LAPTOP = RunConfig(
 )
 
 DEMO = replace(LAPTOP, data=replace(LAPTOP.data, dataset="gridroboman-demo"), evaluate_every=500)
-"""The laptop preset on a smaller data set, evaluated often enough for a curve."""
+"""The laptop preset on the data of its ten tasks alone, evaluated often enough for a curve."""
 
 SMOKE = replace(
     LAPTOP,
