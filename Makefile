@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export R2A_CACHE ?= $(CURDIR)/.cache/jax
 
-.PHONY: setup demo test browser check bench results clean
+.PHONY: setup demo test browser check bench bench-setup results clean
 
 .venv/.installed: pyproject.toml requirements.txt
 	$(PYTHON) -m venv .venv
@@ -26,8 +26,16 @@ check: setup ## lint and types
 	$(BIN)/ruff check
 	$(BIN)/pyright
 
-bench: setup ## all benchmarks, as JSON lines
-	$(BIN)/r2a bench environment --json
+.venv-bench/.installed: benchmarks/requirements.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet --disable-pip-version-check torch==2.13.0
+	.venv-bench/bin/pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
+	touch $@
+
+bench-setup: .venv-bench/.installed ## the libraries that `r2a bench dqn` compares with, into .venv-bench
+
+bench: setup ## all benchmarks, as JSON lines; with the peers if `make bench-setup` has been run
+	for what in environment dqn retrieval; do $(BIN)/r2a bench $$what --json || exit 1; done
 
 results: setup ## what is left of the gridroboman sweep, then summary, table and figures
 	test -d datasets/gridroboman-scripted || $(BIN)/r2a collect gridroboman

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -55,6 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments[0] not in known:
             raise UserError(f"There is no command {arguments[0]!r}; choose one of {', '.join(known)}.")
         return known[arguments[0]](arguments[1:])
+    except BrokenPipeError:  # whoever read our output (`| head`) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except UserError as error:
         print(f"r2a: {error}", file=sys.stderr)
         return 2

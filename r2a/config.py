@@ -244,6 +244,7 @@ class RunConfig:
     data: DataConfig = field(default_factory=DataConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     seed: int = 0
+    """Decides initial parameters, batches and noise."""
     steps: int = 100_000
     """Learner steps."""
     steps_per_call: int = 100

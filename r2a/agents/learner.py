@@ -17,10 +17,11 @@ from r2a.types import LearnerState
 
 def make_optimiser(config: LearnerConfig) -> optax.GradientTransformation:
     """Adam on gradients clipped by their global norm."""
-    return optax.chain(
+    rule = optax.chain(
         optax.clip_by_global_norm(config.clip_norm),
         optax.adam(config.learning_rate, eps=config.adam_epsilon),
     )
+    return optax.flatten(rule)  # one long vector: a few operations instead of a few for each of the parameters
 
 
 def start_learning(agent: Agent, config: LearnerConfig, key: PRNGKeyArray) -> LearnerState:

@@ -23,12 +23,15 @@ ROOT = Path(__file__).resolve().parents[2]
 class Bench:
     """Measure speed by CPU time, against others in the same run.
 
+    environment: gridroboman against its pycolab reference; dqn: sample and update against other libraries (installed by
+    `make bench-setup`); retrieval: RA-DQN at the paper's size against the plain way.
+
     Examples:
       r2a bench environment
-      r2a bench environment --json
+      r2a bench dqn --json
     """
 
-    what: tyro.conf.Positional[Literal["environment"]]
+    what: tyro.conf.Positional[Literal["environment", "dqn", "retrieval"]]
     json: bool = False
     """Print one JSON object instead of lines."""
     quick: bool = False

@@ -78,14 +78,25 @@ def check_fits(dataset: OfflineDataset, data: DataConfig, retrieval: RetrievalCo
         )
 
 
-def draw_transitions(data: ResidentData, task: Int[Array, ""], count: int, key: PRNGKeyArray) -> Transition:
+class Places(NamedTuple):
+    """Where in the data something lies: an episode's row, and a step of it."""
+
+    episode: Int[Array, "*b"]
+    step: Int[Array, "*b"]
+
+
+def place_transitions(data: ResidentData, task: Int[Array, ""], count: int, key: PRNGKeyArray) -> Places:
     """Uniform over the task's learning episodes, then over the steps of each; consumes `key`."""
     episode_key, step_key = jax.random.split(key)
     place = jax.random.randint(episode_key, (count,), 0, data.learning.count[task])
     episode = data.learning.rows[task, place]
-    length = data.length[episode]
-    step = jax.random.randint(step_key, (count,), 0, length)
-    ends = data.terminated[episode] & (step + 1 == length)
+    return Places(episode, jax.random.randint(step_key, (count,), 0, data.length[episode]))
+
+
+def read_transitions(data: ResidentData, places: Places) -> Transition:
+    """The transitions that lie there."""
+    episode, step = places
+    ends = data.terminated[episode] & (step + 1 == data.length[episode])
     return Transition(
         observation=data.observation[episode, step],
         action=data.action[episode, step].astype(jnp.int32),
@@ -95,10 +106,13 @@ def draw_transitions(data: ResidentData, task: Int[Array, ""], count: int, key: 
     )
 
 
-def draw_retrieval_batch(
-    data: ResidentData, task: Int[Array, ""], config: RetrievalConfig, key: PRNGKeyArray
-) -> RetrievalBatch:
-    """Distinct retrieval episodes of the task, cut to the configured piece; consumes `key`.
+def draw_transitions(data: ResidentData, task: Int[Array, ""], count: int, key: PRNGKeyArray) -> Transition:
+    """Transitions of a task's learning episodes; consumes `key`."""
+    return read_transitions(data, place_transitions(data, task, count, key))
+
+
+def place_pieces(data: ResidentData, task: Int[Array, ""], config: RetrievalConfig, key: PRNGKeyArray) -> Places:
+    """Distinct retrieval episodes of the task, and where in each the configured piece begins; consumes `key`.
 
     One episode from each of n equal parts of the (shuffled) table: distinct without sorting.
     """
@@ -107,13 +121,17 @@ def draw_retrieval_batch(
     bounds = (jnp.arange(n + 1) * count) // n
     place = jax.random.randint(place_key, (n,), bounds[:-1], bounds[1:])
     episode = data.retrieval.rows[task, place]
-    max_length = data.reward.shape[1]
-    piece = config.length or max_length
-    slack = jnp.maximum(data.length[episode] - piece, 0)
     first = jnp.zeros(n, jnp.int32)
     if config.piece == "random":
+        slack = jnp.maximum(data.length[episode] - (config.length or data.reward.shape[1]), 0)
         first = jax.random.randint(piece_key, (n,), 0, slack + 1)
-    step = first[:, None] + jnp.arange(piece)
+    return Places(episode, first)
+
+
+def read_pieces(data: ResidentData, places: Places, config: RetrievalConfig) -> RetrievalBatch:
+    """The pieces of trajectories that begin there."""
+    episode = places.episode
+    step = places.step[:, None] + jnp.arange(config.length or data.reward.shape[1])
     row = episode[:, None]
     length = data.length[episode][:, None]
     ends = data.terminated[episode][:, None] & (step + 1 == length)
@@ -128,6 +146,13 @@ def draw_retrieval_batch(
         trajectory_id=episode,
     )
     return RetrievalBatch(trajectories, data.episode_return[episode])
+
+
+def draw_retrieval_batch(
+    data: ResidentData, task: Int[Array, ""], config: RetrievalConfig, key: PRNGKeyArray
+) -> RetrievalBatch:
+    """Distinct retrieval episodes of the task, cut to the configured piece; consumes `key`."""
+    return read_pieces(data, place_pieces(data, task, config, key), config)
 
 
 def draw_tasks(config: DataConfig, key: PRNGKeyArray) -> Int[Array, " M"]:
@@ -159,10 +184,21 @@ def tell_task_of(batch: RetrievalBatch, config: DataConfig) -> RetrievalBatch:
     return batch._replace(trajectories=t._replace(observation=tell_task(t.observation, task, config)))
 
 
-def draw_learning_batch(
+class BatchPlan(NamedTuple):
+    """What a learner step will read: its tasks, and the places of their transitions and pieces."""
+
+    tasks: Int[Array, " M"]
+    transitions: Places
+    pieces: Places
+
+
+def plan_learning_batch(
     data: ResidentData, config: DataConfig, retrieval: RetrievalConfig, key: PRNGKeyArray
-) -> tuple[Transition, RetrievalBatch]:
-    """Transitions [M b] and retrieval batches [M N] for the M tasks of one learner step; consumes `key`."""
+) -> BatchPlan:
+    """All that is random about a learner step's batch; consumes `key`.
+
+    Small enough to be made for many steps at once, and then much cheaper than step by step.
+    """
     task_key, source_key, transition_key, retrieval_key = jax.random.split(key, 4)
     m = config.tasks_per_step
     tasks = draw_tasks(config, task_key)
@@ -170,14 +206,30 @@ def draw_learning_batch(
         tasks if config.retrieve_from == "same_task" else jax.random.randint(source_key, (m,), 0, config.num_tasks)
     )
     per_task = config.batch_size // m
-    transitions = jax.vmap(lambda task, k: draw_transitions(data, task, per_task, k))(
+    transitions = jax.vmap(lambda task, k: place_transitions(data, task, per_task, k))(
         tasks, jax.random.split(transition_key, m)
     )
-    batches = jax.vmap(lambda task, k: draw_retrieval_batch(data, task, retrieval, k))(
+    pieces = jax.vmap(lambda task, k: place_pieces(data, task, retrieval, k))(
         sources, jax.random.split(retrieval_key, m)
     )
+    return BatchPlan(tasks, transitions, pieces)
+
+
+def read_learning_batch(
+    data: ResidentData, config: DataConfig, retrieval: RetrievalConfig, plan: BatchPlan
+) -> tuple[Transition, RetrievalBatch]:
+    """Transitions [M b] and retrieval batches [M N] for the M tasks of one learner step."""
+    transitions = read_transitions(data, plan.transitions)
     transitions = transitions._replace(
-        observation=tell_task(transitions.observation, tasks[:, None], config),
-        next_observation=tell_task(transitions.next_observation, tasks[:, None], config),
+        observation=tell_task(transitions.observation, plan.tasks[:, None], config),
+        next_observation=tell_task(transitions.next_observation, plan.tasks[:, None], config),
     )
+    batches = jax.vmap(lambda places: read_pieces(data, places, retrieval))(plan.pieces)
     return transitions, tell_task_of(batches, config)
+
+
+def draw_learning_batch(
+    data: ResidentData, config: DataConfig, retrieval: RetrievalConfig, key: PRNGKeyArray
+) -> tuple[Transition, RetrievalBatch]:
+    """One learner step's batch; consumes `key`."""
+    return read_learning_batch(data, config, retrieval, plan_learning_batch(data, config, retrieval, key))

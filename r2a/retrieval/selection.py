@@ -48,6 +48,10 @@ def choose(logits: Float[Array, "K N L"], candidate: Bool[Array, "N L"], k_traj:
     """T: the k_traj trajectories with the largest summed attention; S: the k_states best states within them."""
     logits = jax.lax.stop_gradient(jnp.where(candidate, logits, -jnp.inf))
     num_slots, num_trajectories, length = logits.shape
+    if k_traj >= num_trajectories and k_states >= num_trajectories * length:  # nothing to rank
+        trajectory, step = jnp.divmod(jnp.arange(num_trajectories * length), length)
+        exists = jnp.isfinite(logits).reshape(num_slots, -1)
+        return Chosen(jnp.broadcast_to(trajectory, exists.shape), jnp.broadcast_to(step, exists.shape), exists)
     if k_traj < num_trajectories:
         # The sum over j of softmax orders trajectories as logsumexp over j does.
         _, trajectories = jax.lax.top_k(jax.nn.logsumexp(logits, axis=-1), k_traj)

@@ -101,6 +101,9 @@ class Reader(eqx.Module):
         self, q: Float[Array, "K d_e"], chosen: Chosen, encoded: EncodedBatch
     ) -> tuple[Float[Array, "K d_m"], Float[Array, "K S"]]:
         """Step 3: alpha renormalised over the chosen states; g = sum alpha v."""
+        if chosen.step.shape[-1] == encoded.valid.size:  # all of them, in order: two products, and nothing to gather
+            alpha = masked_softmax(attention_logits(q, encoded.keys).reshape(q.shape[0], -1), chosen.exists)
+            return alpha @ encoded.values.reshape(-1, encoded.values.shape[-1]), alpha
         keys, values = gather(chosen, encoded)
         logits = jnp.einsum("kd,ksd->ks", q, keys) * q.shape[-1] ** -0.5
         alpha = masked_softmax(logits, chosen.exists)

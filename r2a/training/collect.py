@@ -61,7 +61,7 @@ class CollectConfig:
 class ScriptedConfig(CollectConfig):
     """The fast way: an expert that acts at random with probability epsilon, a fifth of the episodes each."""
 
-    ladder: tuple[float, ...] = (0.0, 0.1, 0.25, 0.5, 1.0)
+    ladder: tuple[float, ...] = (0.0, 0.5, 0.75, 0.9, 1.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,14 +13,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-from jaxtyping import Array, Float
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
 from r2a.agents.objective import LearningBatch
 from r2a.config import DataConfig, LearnerConfig, RetrievalConfig, RunConfig, config_from_dict
 from r2a.data.dataset import OfflineDataset
-from r2a.data.retrieval_batch import ResidentData, check_fits, draw_learning_batch, load_resident, observation_size
+from r2a.data.retrieval_batch import (
+    BatchPlan,
+    ResidentData,
+    check_fits,
+    load_resident,
+    observation_size,
+    plan_learning_batch,
+    read_learning_batch,
+)
 from r2a.errors import UserError
 from r2a.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
 from r2a.training.evaluate import Source, evaluate
@@ -55,12 +64,20 @@ def learner_steps(
     on as if it had not been.
     """
 
-    def one(state: LearnerState, _: None) -> tuple[LearnerState, dict[str, Array]]:
-        draw_key, update_key = jax.random.split(jax.random.fold_in(state.key, state.step))
-        batch = LearningBatch(*draw_learning_batch(data, data_config, retrieval, draw_key))
+
+    def keys_of(step: Array) -> tuple[PRNGKeyArray, PRNGKeyArray]:
+        draw_key, update_key = jax.random.split(jax.random.fold_in(state.key, step))
+        return draw_key, update_key
+
+    def one(state: LearnerState, given: tuple[BatchPlan, PRNGKeyArray]) -> tuple[LearnerState, dict[str, Array]]:
+        plan, update_key = given
+        batch = LearningBatch(*read_learning_batch(data, data_config, retrieval, plan))
         return update(state, batch, update_key, learner)
 
-    state, metrics = jax.lax.scan(one, state, None, length=count)
+    draw_keys, update_keys = jax.vmap(keys_of)(state.step + jnp.arange(count))
+    # Random numbers for all steps at once: inside the loop they would cost more than a small network's update.
+    plans = jax.vmap(lambda key: plan_learning_batch(data, data_config, retrieval, key))(draw_keys)
+    state, metrics = jax.lax.scan(one, state, (plans, update_keys))
     return state, jax.tree.map(lambda values: values.mean(0), metrics)
 
 

@@ -70,7 +70,7 @@ def retrieve(p, config, q, s, trajectories):
 
 def gaussian(parameters):
     mean, raw = np.split(parameters, 2)
-    return mean, softplus(raw + 0.5413) + 1e-3
+    return mean, softplus(raw - 1.0502) + 1e-3
 
 
 def bottleneck(p, config, g, m):

@@ -25,6 +25,8 @@ CASES = {
     "slots with periods": {"slot_periods": (1, 3, 2), "ranking": "attention", "summariser": "linear"},
     "periods and retrievals, as printed": {"slot_periods": (2, 1, 2), "retrievals_per_step": 2, "update": "sum"},
     "one trajectory, one state": {"k_traj": 1, "k_states": 1, "ranking": "attention", "summariser": "linear"},
+    "everything is read": {"k_traj": 3, "k_states": 12, "summariser": "linear"},
+    "everything similar is read": {"k_traj": 5, "k_states": 20, "similar_states": 20, "ranking": "attention"},
     "A-1, as printed": {"variant": "agent_query", "update": "sum", "summariser": "linear"},
     "A-1, gated": {"variant": "agent_query", "ranking": "attention", "kl_reduction": "mean"},
     "A-1, without bottleneck": {"variant": "agent_query", "bottleneck": "identity", "similar_states": 4},

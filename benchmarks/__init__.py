@@ -1,0 +1,1 @@
+"""Speed, side by side with others: each module has `run(quick)`, which `r2a bench` calls."""
