@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import PRNGKeyArray, PyTree
+from jax.flatten_util import ravel_pytree
+from jaxtyping import PRNGKeyArray
 
 from r2a.agents.agent import Agent
 from r2a.agents.objective import LearningBatch, Metrics, gradient
@@ -16,19 +15,21 @@ from r2a.types import LearnerState
 
 
 def make_optimiser(config: LearnerConfig) -> optax.GradientTransformation:
-    """Adam on gradients clipped by their global norm."""
-    rule = optax.chain(
+    """Adam on gradients clipped by their global norm, all parameters in one vector.
+
+    One vector takes a few operations; a tree of parameters takes as many for each of its leaves.
+    """
+    return optax.chain(
         optax.clip_by_global_norm(config.clip_norm),
         optax.adam(config.learning_rate, eps=config.adam_epsilon),
     )
-    return optax.flatten(rule)  # one long vector: a few operations instead of a few for each of the parameters
 
 
 def start_learning(agent: Agent, config: LearnerConfig, key: PRNGKeyArray) -> LearnerState:
     """The state before the first update."""
     # A copy: the two sets of parameters are donated to the first update as separate buffers.
     target = jax.tree.map(jnp.copy, agent)
-    optimiser = make_optimiser(config).init(cast(PyTree, agent))
+    optimiser = make_optimiser(config).init(ravel_pytree(agent)[0])
     return LearnerState(agent, target, optimiser, jnp.zeros((), jnp.int32), key)
 
 
@@ -37,8 +38,10 @@ def update(
 ) -> tuple[LearnerState, Metrics]:
     """One learner step on one batch; consumes `key`."""
     grads, losses, metrics = gradient(state.params, state.target_params, batch, key, config)
-    steps, optimiser = make_optimiser(config).update(grads, state.optimiser, state.params)
-    params = optax.apply_updates(state.params, steps)
+    flat_grads, _ = ravel_pytree(grads)
+    flat_params, as_agent = ravel_pytree(state.params)
+    steps, optimiser = make_optimiser(config).update(flat_grads, state.optimiser)
+    params = as_agent(flat_params + steps)
     step = state.step + 1
     target_params = jax.lax.cond(step % config.target_period == 0, lambda: params, lambda: state.target_params)
     names = {"rl": "rl/loss", "kl": "retrieval/kl"}
@@ -46,5 +49,5 @@ def update(
     return LearnerState(params, target_params, optimiser, step, state.key), {
         **named,
         **metrics,
-        "rl/gradient_norm": optax.tree.norm(grads),
+        "rl/gradient_norm": optax.tree.norm(flat_grads),
     }

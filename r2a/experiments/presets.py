@@ -45,13 +45,13 @@ LAPTOP = RunConfig(
     ),
     learner=LearnerConfig(learning_rate=1e-3, discount=0.9, target_period=100, weights=LossWeights(kl=1e-4)),
     data=DataConfig(tasks_per_step=10, batch_size=320),
-    steps=8_000,
+    steps=12_000,
     evaluate_every=1_000,
     checkpoint_every=1_000,
 )
 
-DEMO = replace(LAPTOP, data=replace(LAPTOP.data, dataset="gridroboman-demo"), evaluate_every=500)
-"""The laptop preset on the data of its ten tasks alone, evaluated often enough for a curve."""
+DEMO = replace(LAPTOP, data=replace(LAPTOP.data, dataset="gridroboman-demo"), steps=8_000, evaluate_every=500)
+"""The laptop preset on the data of its ten tasks alone, cut short, and evaluated often enough for a curve."""
 
 SMOKE = replace(
     LAPTOP,
