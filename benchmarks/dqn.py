@@ -83,15 +83,14 @@ def start_peers(sizes: tuple[int, int, int], names: tuple[str, ...]) -> tuple[di
     return started, missing
 
 
-def measure_size(sizes: tuple[int, int, int], names: tuple[str, ...], repeats: int) -> dict[str, Any]:
-    """The figures of one size."""
+def measure_size(sizes: tuple[int, int, int], names: tuple[str, ...], peak: Worker, repeats: int) -> dict[str, Any]:
+    """The figures of one size; `peak` measures how fast this core multiplies matrices."""
     own = Worker("benchmarks.dqn", *map(str, sizes))
-    peak = Worker("benchmarks.bounds")
     peers, missing = start_peers(sizes, names)
     try:
         interleave([own, peak, *peers.values()], repeats)
     finally:
-        for worker in (own, peak, *peers.values()):
+        for worker in (own, *peers.values()):
             worker.stop()
     rates = {name: round(worker.rate(), 1) for name, worker in peers.items()}
     same = {name: rate for name, rate in rates.items() if name in PEERS}
@@ -114,10 +113,11 @@ def measure_size(sizes: tuple[int, int, int], names: tuple[str, ...], repeats: i
 def run(quick: bool = False) -> dict[str, Any]:
     """Both sizes; the figures of the larger one are repeated at the top."""
     names = (*PEERS, *AS_SHIPPED) if PEERS_PYTHON.exists() else ()
-    figures = {}
+    figures, peak = {}, Worker("benchmarks.bounds")
     for name, (width, batch, updates) in SIZES.items():
         sizes = (width, batch, 10 if quick else updates)
-        figures[name] = measure_size(sizes, names, repeats=2 if quick else 7)
+        figures[name] = measure_size(sizes, names, peak, repeats=2 if quick else 7)
+    peak.stop()
     named = ("updates_per_second", "peers", "best_peer", "ratio_best_peer", "share_of_bound")
     notes = {} if names else {"note": f"The peers are not installed, so nothing is compared; {SETUP}."}
     return {"sizes": figures, **{name: figures["256"][name] for name in named}, **notes}

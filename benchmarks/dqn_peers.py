@@ -156,10 +156,10 @@ def rejax(width: int, batch: int, updates: int) -> Work:
     import jax.numpy as jnp
     from flax import linen, struct
     from flax.training.train_state import TrainState
+    from optax import adam, chain, clip
     from rejax import DQN
     from rejax.buffers import Minibatch, ReplayBuffer
     from rejax.networks import DiscreteQNetwork, EpsilonGreedyPolicy
-    from optax import adam, chain, clip
 
     class State(struct.PyTreeNode):
         q_ts: TrainState
@@ -243,8 +243,16 @@ def tianshou(width: int, batch: int, updates: int) -> Work:
     nothing = np.zeros(TRANSITIONS, bool)
     buffer = ReplayBuffer(TRANSITIONS)
     buffer.set_batch(
-        Batch(obs=observations, act=actions, rew=rewards, terminated=nothing, truncated=ends, done=ends,
-              obs_next=following, info=Batch())
+        Batch(
+            obs=observations,
+            act=actions,
+            rew=rewards,
+            terminated=nothing,
+            truncated=ends,
+            done=ends,
+            obs_next=following,
+            info=Batch(),
+        )
     )
     buffer._size = TRANSITIONS
 

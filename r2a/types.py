@@ -46,21 +46,21 @@ class RetrievalBatch(NamedTuple):
 class Summaries(NamedTuple):
     """What each step knows of its trajectory: `past` is the paper's h, `future` is b."""
 
-    past: Float[Array, "N L d"]
-    future: Float[Array, "N L d"]
+    past: Float[Array, "*M N L d"]
+    future: Float[Array, "*M N L d"]
 
 
 class EncodedBatch(NamedTuple):
     """A retrieval batch ready to be read; made once per batch and parameter vector."""
 
-    states: Float[Array, "N L d"]
+    states: Float[Array, "*M N L d"]
     summaries: Summaries
-    keys: Float[Array, "N L d_e"]
-    values: Float[Array, "N L d_m"]
-    valid: Bool[Array, "N L"]
-    returns: Float[Array, " N"]
-    trajectory_id: Int[Array, " N"]
-    task_id: Int[Array, " N"]
+    keys: Float[Array, "*M N L d_e"]
+    values: Float[Array, "*M N L d_m"]
+    valid: Bool[Array, "*M N L"]
+    returns: Float[Array, "*M N"]
+    trajectory_id: Int[Array, "*M N"]
+    task_id: Int[Array, "*M N"]
 
 
 class RetrievalState(NamedTuple):

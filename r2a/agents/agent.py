@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import equinox as eqx
 import jax
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -12,7 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from r2a.networks.encoders import VectorEncoder
 from r2a.networks.heads import QHead
 from r2a.retrieval.variants import NoRetrieval, Retrieval, SlotsOnly
-from r2a.types import AgentOutput, AgentState, EncodedBatch, Observation, RetrievalBatch
+from r2a.types import AgentOutput, AgentState, EncodedBatch, Observation, RetrievalBatch, Retrieved
 
 
 class Agent(eqx.Module):
@@ -38,49 +35,43 @@ class Agent(eqx.Module):
         retrieved = self.retrieval(state.retrieval, s, encoded, key)
         return AgentOutput(self.head(retrieved.agent_state, retrieved.z), retrieved)
 
-    def price(
-        self, state: AgentState, observation: Observation, encoded: EncodedBatch | None, key: PRNGKeyArray | None
-    ) -> Float[Array, " K"]:
-        """The KL price of one step's retrieval, as a function of the retrieval process's parameters alone.
-
-        The bottleneck may move neither encoder nor summariser (App. training losses): both are cut off here.
-        """
-        s = jax.lax.stop_gradient(self.encoder(observation))
-        return self.retrieval(state.retrieval, s, self.retrieval.detach(encoded), key).kl
-
 
 def outputs_of_states(
     agent: Agent, observations: Observation, encoded: EncodedBatch | None, key: PRNGKeyArray | None
 ) -> AgentOutput:
-    """The agent's output for each of a batch of single states that read from the same encoded batch.
+    """The agent's output for each of a batch of single states [b] that read from the same encoded batch.
 
-    Consumes `key`; without one nothing is random.
+    With a leading axis for tasks, on states and encoded batches alike, [M b]. Consumes `key`; without one nothing is
+    random. Encoder and head see all states as the rows of one matrix.
     """
-    return _over_states(agent, agent.__call__, observations, encoded, key)
+    retrieved = retrieved_for_states(agent, agent.encoder(observations), encoded, key)
+    return AgentOutput(agent.head(retrieved.agent_state, retrieved.z), retrieved)
 
 
 def prices_of_states(
     agent: Agent, observations: Observation, encoded: EncodedBatch | None, key: PRNGKeyArray | None
-) -> Float[Array, "b K"]:
-    """The price of what `outputs_of_states` reads, given the same arguments."""
-    return _over_states(agent, agent.price, observations, encoded, key)
+) -> Float[Array, "*M b K"]:
+    """The KL price of what `outputs_of_states` reads, as a function of the retrieval process's parameters alone.
+
+    The bottleneck may move neither encoder nor summariser (App. training losses): both are cut off here.
+    """
+    states = jax.lax.stop_gradient(agent.encoder(observations))
+    return retrieved_for_states(agent, states, agent.retrieval.detach(encoded), key).kl
 
 
-def _over_states(
-    agent: Agent,
-    of_one: Callable[..., Any],
-    observations: Observation,
-    encoded: EncodedBatch | None,
-    key: PRNGKeyArray | None,
-) -> Any:
-    def one(observation: Observation, state_key: PRNGKeyArray | None) -> Any:
-        start_key, read_key = (None, None) if state_key is None else jax.random.split(state_key)
-        return of_one(agent.start(start_key), observation, encoded, read_key)
+def retrieved_for_states(
+    agent: Agent, states: Float[Array, "*M b d"], encoded: EncodedBatch | None, key: PRNGKeyArray | None
+) -> Retrieved:
+    """One step of the retrieval process for each encoded state, from fresh slots; consumes `key`."""
 
-    if key is None:
-        return jax.vmap(lambda observation: one(observation, None))(observations)
-    count = jax.tree.leaves(observations)[0].shape[0]
-    return jax.vmap(one)(observations, jax.random.split(key, count))
+    def for_one(s: Float[Array, " d"], encoded: EncodedBatch | None, key: PRNGKeyArray | None) -> Retrieved:
+        start_key, read_key = (None, None) if key is None else jax.random.split(key)
+        return agent.retrieval(agent.retrieval.start(start_key), s, encoded, read_key)
+
+    for_all = jax.vmap(for_one, in_axes=(0, None, 0))
+    if states.ndim == 3:
+        for_all = jax.vmap(for_all)
+    return for_all(states, encoded, None if key is None else jax.random.split(key, states.shape[:-1]))
 
 
 def parameter_count(agent: Agent) -> int:

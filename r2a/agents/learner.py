@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import jax
 import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
 from r2a.agents.agent import Agent
 from r2a.agents.objective import LearningBatch, Metrics, gradient
@@ -41,7 +43,7 @@ def update(
     flat_grads, _ = ravel_pytree(grads)
     flat_params, as_agent = ravel_pytree(state.params)
     steps, optimiser = make_optimiser(config).update(flat_grads, state.optimiser)
-    params = as_agent(flat_params + steps)
+    params = as_agent(cast(Array, optax.apply_updates(flat_params, steps)))
     step = state.step + 1
     target_params = jax.lax.cond(step % config.target_period == 0, lambda: params, lambda: state.target_params)
     names = {"rl": "rl/loss", "kl": "retrieval/kl"}

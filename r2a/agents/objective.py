@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from r2a.agents.agent import Agent, outputs_of_states, prices_of_states
 from r2a.agents.losses import double_q_error, huber
 from r2a.config import LearnerConfig
-from r2a.types import RetrievalBatch, Transition
+from r2a.types import EncodedBatch, RetrievalBatch, Transition
 
 Losses = dict[str, Float[Array, ""]]
 Metrics = dict[str, Float[Array, ""]]
@@ -27,22 +27,20 @@ class LearningBatch(NamedTuple):
     retrieval: RetrievalBatch | None
 
 
-def task_losses(
+def losses(
     agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray, config: LearnerConfig
 ) -> tuple[Losses, Metrics]:
-    """The named losses of one task's part of a learner step; consumes `key`.
+    """The named losses of a learner step, each a mean over its tasks and states; consumes `key`.
 
     The bootstrap reads without noise, and the target network encodes the retrieval batch with its own parameters.
     """
-    encoded, auxiliary = agent.prepare(batch.retrieval)
-    target_encoded, _ = target.prepare(batch.retrieval)
+    encoded, auxiliary = _prepare_tasks(agent, batch.retrieval)
+    target_encoded, _ = _prepare_tasks(target, batch.retrieval)
     t = batch.transitions
     output = outputs_of_states(agent, t.observation, encoded, key)
     next_online = outputs_of_states(agent, t.next_observation, encoded, None).q_values
     next_target = outputs_of_states(target, t.next_observation, target_encoded, None).q_values
-    errors = jax.vmap(double_q_error)(
-        output.q_values, t.action, t.reward, config.discount * t.discount, next_online, next_target
-    )
+    errors = double_q_error(output.q_values, t.action, t.reward, config.discount * t.discount, next_online, next_target)
     price = prices_of_states(agent, t.observation, encoded, key).sum(-1).mean()  # every slot pays for its own query
     weight = output.retrieved.selection.weight
     entropy = -(weight * jnp.log(weight + 1e-9)).sum(-1)
@@ -55,13 +53,12 @@ def task_losses(
     return {"rl": huber(errors, config.huber).mean(), "kl": price, **auxiliary}, metrics
 
 
-def losses(
-    agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray, config: LearnerConfig
-) -> tuple[Losses, Metrics]:
-    """The named losses of a learner step: the mean over its tasks. Consumes `key`."""
-    keys = jax.random.split(key, batch.transitions.reward.shape[0])
-    per_task = jax.vmap(lambda b, k: task_losses(agent, target, b, k, config))(batch, keys)
-    return jax.tree.map(lambda values: values.mean(0), per_task)
+def _prepare_tasks(agent: Agent, batches: RetrievalBatch | None) -> tuple[EncodedBatch | None, Losses]:
+    """Every task's retrieval batch, encoded; the auxiliary losses are means over the tasks."""
+    if batches is None:
+        return agent.prepare(None)
+    encoded, auxiliary = jax.vmap(agent.prepare)(batches)
+    return encoded, {name: values.mean(0) for name, values in auxiliary.items()}
 
 
 def gradient(
@@ -70,7 +67,7 @@ def gradient(
     """Gradient of the weighted sum of the losses, routed as the paper says (App. training losses). Consumes `key`.
 
     The RL loss moves everything. The auxiliary losses move encoder, summariser and their own heads: they depend on
-    nothing else. The bottleneck's price moves the retrieval process alone: see `Agent.price`.
+    nothing else. The bottleneck's price moves the retrieval process alone: see `prices_of_states`.
     """
     weights = {"rl": 1.0, **vars(config.weights)}
 

@@ -58,17 +58,17 @@ class MultiHeadAttention(eqx.Module):
         self.heads = heads
 
     def __call__(
-        self, x: Float[Array, "n d"], y: Float[Array, "m e"], mask: Bool[Array, "n m"] | None = None
-    ) -> Float[Array, "n o"]:
+        self, x: Float[Array, "*b n d"], y: Float[Array, "*b m e"], mask: Bool[Array, "n m"] | None = None
+    ) -> Float[Array, "*b n o"]:
         def split(a: Array) -> Array:
-            return a.reshape(a.shape[0], self.heads, -1)
+            return a.reshape(*a.shape[:-1], self.heads, -1)
 
         queries, keys, values = split(self.query(x)), split(self.key(y)), split(self.value(y))
-        logits = jnp.einsum("nhd,mhd->hnm", queries, keys) * queries.shape[-1] ** -0.5
-        allowed = jnp.ones(logits.shape[1:], bool) if mask is None else mask
+        logits = jnp.einsum("...nhd,...mhd->...hnm", queries, keys) * queries.shape[-1] ** -0.5
+        allowed = jnp.ones(logits.shape[-2:], bool) if mask is None else mask
         weights = masked_softmax(logits, jnp.broadcast_to(allowed, logits.shape))
-        read = jnp.einsum("hnm,mhd->nhd", weights, values)
-        return self.out(read.reshape(x.shape[0], -1))
+        read = jnp.einsum("...hnm,...mhd->...nhd", weights, values)
+        return self.out(read.reshape(*x.shape[:-1], -1))
 
 
 class TransformerBlock(eqx.Module):

@@ -25,7 +25,8 @@ class Linear(eqx.Module):
         self.bias = jnp.zeros(d_out) if bias else None
 
     def __call__(self, x: Float[Array, "*b d_in"]) -> Float[Array, "*b d_out"]:
-        y = x @ self.weight
+        # As rows of one matrix: the gradient of the weight is then a plain product too, without transposed copies.
+        y = (x.reshape(-1, x.shape[-1]) @ self.weight).reshape(*x.shape[:-1], -1) if x.ndim > 2 else x @ self.weight
         return y if self.bias is None else y + self.bias
 
 

@@ -25,7 +25,7 @@ class QHead(eqx.Module):
         self.attend = MultiHeadAttention(state_size, z_size, state_size, config.attention_heads, k1) if z_size else None
         self.mlp = MLP((state_size, *config.hidden, num_actions), k2)
 
-    def __call__(self, state: Float[Array, " d"], z: Float[Array, "K e"]) -> Float[Array, " A"]:
+    def __call__(self, state: Float[Array, "*b d"], z: Float[Array, "*b K e"]) -> Float[Array, "*b A"]:
         if self.attend is not None:
-            state = state + self.attend(state[None], z)[0]
+            state = state + self.attend(state[..., None, :], z)[..., 0, :]
         return self.mlp(state)

@@ -85,7 +85,7 @@ class Reader(eqx.Module):
         """f_query; layer norm keeps the logits in a range where more than one state is read."""
         return self.query_norm(self.query_network(m_hat))
 
-    def keys_and_values(self, summaries: Summaries) -> tuple[Float[Array, "N L d_e"], Float[Array, "N L d_m"]]:
+    def keys_and_values(self, summaries: Summaries) -> tuple[Float[Array, "*M N L d_e"], Float[Array, "*M N L d_m"]]:
         """kappa = h W_e and v = b W_v."""
         return self.key(summaries.past), self.value(summaries.future)
 

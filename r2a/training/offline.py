@@ -64,7 +64,6 @@ def learner_steps(
     on as if it had not been.
     """
 
-
     def keys_of(step: Array) -> tuple[PRNGKeyArray, PRNGKeyArray]:
         draw_key, update_key = jax.random.split(jax.random.fold_in(state.key, step))
         return draw_key, update_key

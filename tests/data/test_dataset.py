@@ -79,9 +79,7 @@ def test_round_trip(tmp_path_factory, per_task, steps, seed, observation_shape):
         np.testing.assert_array_equal(dataset.columns[name], column)
         assert dataset.columns[name].dtype == column.dtype
     inside = np.arange(steps) < columns["length"][:, None]
-    np.testing.assert_allclose(
-        dataset.columns["episode_return"], np.sum(columns["reward"] * inside, axis=1), atol=1e-5
-    )
+    np.testing.assert_allclose(dataset.columns["episode_return"], np.sum(columns["reward"] * inside, axis=1), atol=1e-5)
     assert (dataset.num_episodes, dataset.max_length) == (3 * per_task, steps)
     assert dataset.observation_shape == observation_shape
     assert (dataset.task_names, dataset.num_actions) == (TASKS, 6)

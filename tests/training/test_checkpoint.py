@@ -93,9 +93,7 @@ def test_shapes_alone_are_enough_to_load(tmp_path):
     assert_identical(state, load_checkpoint(folder, like)[0])
 
 
-DTYPES = st.sampled_from(
-    ["float32", "float16", "bfloat16", "float8_e4m3fn", "int8", "uint32", "int64", "bool"]
-)
+DTYPES = st.sampled_from(["float32", "float16", "bfloat16", "float8_e4m3fn", "int8", "uint32", "int64", "bool"])
 
 
 @settings(max_examples=40, deadline=None)
@@ -105,9 +103,7 @@ def test_any_array_survives_bit_by_bit(tmp_path_factory, data):
     for name in data.draw(st.lists(st.text(max_size=5), unique=True, max_size=3)):
         dtype = jnp.dtype(data.draw(DTYPES))
         shape = data.draw(hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4))
-        integers = np.random.default_rng(data.draw(st.integers(0, 99))).integers(
-            0, 256, (*shape, dtype.itemsize)
-        )
+        integers = np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, 256, (*shape, dtype.itemsize))
         raw = (integers % 2 if dtype.kind == "b" else integers).astype(np.uint8)
         state[name] = raw.view(dtype).reshape(shape).T
     folder = save_checkpoint(tmp_path_factory.mktemp("run"), state, step=0, config={})
@@ -184,9 +180,7 @@ def test_damage_is_never_passed_over(tmp_path, name, damage):
         file.write_bytes(file.read_bytes()[: size // 2 if damage == "truncate" else 0])
     with pytest.raises(UserError, match=name.replace(".", r"\.")):
         load_checkpoint(file.parent, make_state())
-    with pytest.raises(
-        UserError, match=r"delete the folder .*step_00000002 to go on from the older step_00000001"
-    ):
+    with pytest.raises(UserError, match=r"delete the folder .*step_00000002 to go on from the older step_00000001"):
         latest_checkpoint(tmp_path)
 
 

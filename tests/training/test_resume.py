@@ -119,7 +119,10 @@ def test_nan_keeps_the_last_good_checkpoint(place: Path, monkeypatch: pytest.Mon
     ],
 )
 def test_bad_input_gets_one_sentence_and_exit_code_2(
-    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    arguments: list[str],
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.chdir(tmp_path)
