@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import pytest
+
 from benchmarks import bounds, dqn, environment, retrieval
 
 
