@@ -43,7 +43,7 @@ LAPTOP = RunConfig(
         ),
         head=HeadConfig(hidden=(128,)),
     ),
-    learner=LearnerConfig(learning_rate=1e-3, discount=0.9, target_period=100, weights=LossWeights(kl=1e-4)),
+    learner=LearnerConfig(learning_rate=2e-3, discount=0.9, target_period=100, weights=LossWeights(kl=1e-4)),
     data=DataConfig(tasks_per_step=10, batch_size=320),
     steps=12_000,
     evaluate_every=1_000,
