@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,16 +50,16 @@ class Worker:
 
     def __init__(self, module: str, *arguments: str, python: str | Path = sys.executable):
         self.log = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - as long as the process
-        self.process = subprocess.Popen(
-            [str(python), "-m", module, *arguments],
-            cwd=ROOT,
-            env=_one_core_environment(),
-            preexec_fn=_stay_on_one_core,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.log,
-            text=True,
-        )
+        with _on_one_core():  # which the worker inherits
+            self.process = subprocess.Popen(
+                [str(python), "-m", module, *arguments],
+                cwd=ROOT,
+                env=_one_core_environment(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self.log,
+                text=True,
+            )
         self.seconds: list[float] = []
         self.facts = self._answer()
 
@@ -95,9 +96,17 @@ def interleave(workers: Sequence[Worker], repeats: int) -> None:
             worker.measure()
 
 
-def _stay_on_one_core() -> None:
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+@contextmanager
+def _on_one_core() -> Iterator[None]:
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    all_cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(all_cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, all_cores)
 
 
 def _one_core_environment() -> dict[str, str]:

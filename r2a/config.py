@@ -175,6 +175,8 @@ class LearnerConfig:
     """Double DQN with Adam (App. gridroboman hyperparameters, Table 3)."""
 
     learning_rate: float = 3e-4  # Table 3
+    decay_steps: int = 0  # ours
+    """Over this many steps the learning rate falls linearly to a tenth, where it stays (0: it never falls)."""
     adam_epsilon: float = 1e-8  # ours: optax's default
     clip_norm: float = 40.0  # App. Atari, Table 2
     discount: float = 0.99  # Table 3
@@ -184,6 +186,7 @@ class LearnerConfig:
 
     def __post_init__(self) -> None:
         require_positive(self, "learning_rate", "adam_epsilon", "clip_norm", "huber", "target_period")
+        require(self.decay_steps >= 0, "learner.decay-steps", self.decay_steps, "it must be 0 (no decay) or more")
         require(0 <= self.discount <= 1, "learner.discount", self.discount, "it must lie between 0 and 1")
 
 

@@ -21,10 +21,10 @@ def make_optimiser(config: LearnerConfig) -> optax.GradientTransformation:
 
     One vector takes a few operations; a tree of parameters takes as many for each of its leaves.
     """
-    return optax.chain(
-        optax.clip_by_global_norm(config.clip_norm),
-        optax.adam(config.learning_rate, eps=config.adam_epsilon),
-    )
+    rate = config.learning_rate
+    if config.decay_steps:
+        rate = optax.linear_schedule(rate, 0.1 * rate, config.decay_steps)
+    return optax.chain(optax.clip_by_global_norm(config.clip_norm), optax.adam(rate, eps=config.adam_epsilon))
 
 
 def start_learning(agent: Agent, config: LearnerConfig, key: PRNGKeyArray) -> LearnerState:

@@ -85,18 +85,14 @@ class Places(NamedTuple):
     step: Int[Array, "*b"]
 
 
-def place_transitions(data: ResidentData, task: Int[Array, ""], count: int, key: PRNGKeyArray) -> Places:
+def draw_transitions(data: ResidentData, task: Int[Array, ""], count: int, key: PRNGKeyArray) -> Transition:
     """Uniform over the task's learning episodes, then over the steps of each; consumes `key`."""
     episode_key, step_key = jax.random.split(key)
     place = jax.random.randint(episode_key, (count,), 0, data.learning.count[task])
     episode = data.learning.rows[task, place]
-    return Places(episode, jax.random.randint(step_key, (count,), 0, data.length[episode]))
-
-
-def read_transitions(data: ResidentData, places: Places) -> Transition:
-    """The transitions that lie there."""
-    episode, step = places
-    ends = data.terminated[episode] & (step + 1 == data.length[episode])
+    length = data.length[episode]
+    step = jax.random.randint(step_key, (count,), 0, length)
+    ends = data.terminated[episode] & (step + 1 == length)
     return Transition(
         observation=data.observation[episode, step],
         action=data.action[episode, step].astype(jnp.int32),
@@ -104,11 +100,6 @@ def read_transitions(data: ResidentData, places: Places) -> Transition:
         discount=1.0 - ends.astype(jnp.float32),
         next_observation=data.observation[episode, step + 1],
     )
-
-
-def draw_transitions(data: ResidentData, task: Int[Array, ""], count: int, key: PRNGKeyArray) -> Transition:
-    """Transitions of a task's learning episodes; consumes `key`."""
-    return read_transitions(data, place_transitions(data, task, count, key))
 
 
 def place_pieces(data: ResidentData, task: Int[Array, ""], config: RetrievalConfig, key: PRNGKeyArray) -> Places:
@@ -185,19 +176,18 @@ def tell_task_of(batch: RetrievalBatch, config: DataConfig) -> RetrievalBatch:
 
 
 class BatchPlan(NamedTuple):
-    """What a learner step will read: its tasks, and the places of their transitions and pieces."""
+    """One learner step's batch, as far as it is small: its transitions [M b], and where its pieces [M N] lie."""
 
-    tasks: Int[Array, " M"]
-    transitions: Places
+    transitions: Transition
     pieces: Places
 
 
 def plan_learning_batch(
     data: ResidentData, config: DataConfig, retrieval: RetrievalConfig, key: PRNGKeyArray
 ) -> BatchPlan:
-    """All that is random about a learner step's batch; consumes `key`.
+    """All that is random about a learner step's batch, for its M tasks; consumes `key`.
 
-    Small enough to be made for many steps at once, and then much cheaper than step by step.
+    Small enough to be made for many steps at once, which is much cheaper than step by step.
     """
     task_key, source_key, transition_key, retrieval_key = jax.random.split(key, 4)
     m = config.tasks_per_step
@@ -206,26 +196,25 @@ def plan_learning_batch(
         tasks if config.retrieve_from == "same_task" else jax.random.randint(source_key, (m,), 0, config.num_tasks)
     )
     per_task = config.batch_size // m
-    transitions = jax.vmap(lambda task, k: place_transitions(data, task, per_task, k))(
+    transitions = jax.vmap(lambda task, k: draw_transitions(data, task, per_task, k))(
         tasks, jax.random.split(transition_key, m)
+    )
+    transitions = transitions._replace(
+        observation=tell_task(transitions.observation, tasks[:, None], config),
+        next_observation=tell_task(transitions.next_observation, tasks[:, None], config),
     )
     pieces = jax.vmap(lambda task, k: place_pieces(data, task, retrieval, k))(
         sources, jax.random.split(retrieval_key, m)
     )
-    return BatchPlan(tasks, transitions, pieces)
+    return BatchPlan(transitions, pieces)
 
 
 def read_learning_batch(
     data: ResidentData, config: DataConfig, retrieval: RetrievalConfig, plan: BatchPlan
 ) -> tuple[Transition, RetrievalBatch]:
-    """Transitions [M b] and retrieval batches [M N] for the M tasks of one learner step."""
-    transitions = read_transitions(data, plan.transitions)
-    transitions = transitions._replace(
-        observation=tell_task(transitions.observation, plan.tasks[:, None], config),
-        next_observation=tell_task(transitions.next_observation, plan.tasks[:, None], config),
-    )
+    """The planned batch: transitions and, read now, the pieces to retrieve from."""
     batches = jax.vmap(lambda places: read_pieces(data, places, retrieval))(plan.pieces)
-    return transitions, tell_task_of(batches, config)
+    return plan.transitions, tell_task_of(batches, config)
 
 
 def draw_learning_batch(

@@ -43,14 +43,22 @@ LAPTOP = RunConfig(
         ),
         head=HeadConfig(hidden=(128,)),
     ),
-    learner=LearnerConfig(learning_rate=2e-3, discount=0.9, target_period=100, weights=LossWeights(kl=1e-4)),
+    learner=LearnerConfig(
+        learning_rate=2e-3, decay_steps=12_000, discount=0.9, target_period=100, weights=LossWeights(kl=1e-4)
+    ),
     data=DataConfig(tasks_per_step=10, batch_size=320),
     steps=12_000,
     evaluate_every=1_000,
     checkpoint_every=1_000,
 )
 
-DEMO = replace(LAPTOP, data=replace(LAPTOP.data, dataset="gridroboman-demo"), steps=8_000, evaluate_every=500)
+DEMO = replace(
+    LAPTOP,
+    learner=replace(LAPTOP.learner, decay_steps=8_000),
+    data=replace(LAPTOP.data, dataset="gridroboman-demo"),
+    steps=8_000,
+    evaluate_every=500,
+)
 """The laptop preset on the data of its ten tasks alone, cut short, and evaluated often enough for a curve."""
 
 SMOKE = replace(

@@ -64,20 +64,24 @@ def learner_steps(
     on as if it had not been.
     """
 
+    names: list[str] = []
+
     def keys_of(step: Array) -> tuple[PRNGKeyArray, PRNGKeyArray]:
         draw_key, update_key = jax.random.split(jax.random.fold_in(state.key, step))
         return draw_key, update_key
 
-    def one(state: LearnerState, given: tuple[BatchPlan, PRNGKeyArray]) -> tuple[LearnerState, dict[str, Array]]:
+    def one(state: LearnerState, given: tuple[BatchPlan, PRNGKeyArray]) -> tuple[LearnerState, Array]:
         plan, update_key = given
         batch = LearningBatch(*read_learning_batch(data, data_config, retrieval, plan))
-        return update(state, batch, update_key, learner)
+        state, metrics = update(state, batch, update_key, learner)
+        names[:] = metrics
+        return state, jnp.stack(list(metrics.values()))  # one small vector is cheaper to keep than many numbers
 
     draw_keys, update_keys = jax.vmap(keys_of)(state.step + jnp.arange(count))
-    # Random numbers for all steps at once: inside the loop they would cost more than a small network's update.
+    # All random draws of all steps at once: inside the loop they would cost more than a small network's update.
     plans = jax.vmap(lambda key: plan_learning_batch(data, data_config, retrieval, key))(draw_keys)
     state, metrics = jax.lax.scan(one, state, (plans, update_keys))
-    return state, jax.tree.map(lambda values: values.mean(0), metrics)
+    return state, dict(zip(names, metrics.mean(0), strict=True))
 
 
 def initial_state(config: RunConfig, dataset: OfflineDataset) -> LearnerState:

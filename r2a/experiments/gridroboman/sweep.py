@@ -71,8 +71,11 @@ class SweepRun:
     def config(self) -> RunConfig:
         """Its settings: the scale's preset with this run's arm, tasks and seed."""
         scale = SCALES[self.scale]
+        steps = scale.steps[self.num_tasks]
+        learner = scale.preset.learner
         base = replace(
             scale.preset,
+            learner=replace(learner, decay_steps=steps if learner.decay_steps else 0),
             data=replace(
                 scale.preset.data,
                 num_tasks=self.num_tasks,
@@ -80,7 +83,7 @@ class SweepRun:
                 task_input=self.task_input,
             ),
             seed=self.seed,
-            steps=scale.steps[self.num_tasks],
+            steps=steps,
         )
         return arm(base, self.arm)
 
