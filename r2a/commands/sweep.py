@@ -12,6 +12,7 @@ from rich.markdown import Markdown
 
 from r2a.commands.screen import CONSOLE
 from r2a.experiments.gridroboman import analysis, sweep
+from r2a.training.offline import Interrupted
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,19 @@ def main(argv: Sequence[str]) -> int:
     """Do what is left of the sweep, then analyse what is done."""
     options = tyro.cli(Sweep, args=argv, prog="r2a sweep")
     if not options.analyse_only:
-        sweep.sweep(
-            options.scale, options.dataset, options.runs, options.results, options.workers, CONSOLE.print, options.only
-        )
+        try:
+            sweep.sweep(
+                options.scale,
+                options.dataset,
+                options.runs,
+                options.results,
+                options.workers,
+                CONSOLE.print,
+                options.only,
+            )
+        except (Interrupted, KeyboardInterrupt):
+            CONSOLE.print("Stopped; everything is saved, and the same command goes on from here.")
+            return 130
     records = analysis.analyse(options.results, options.scale)
     CONSOLE.print(Markdown(analysis.table(records)))
     return 0

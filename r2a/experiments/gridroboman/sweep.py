@@ -26,10 +26,12 @@ from r2a.storage import atomic_write_text
 from r2a.training.compilation import use_compilation_cache
 from r2a.training.evaluate import evaluate
 from r2a.training.metrics import CONFIG, read_metrics
-from r2a.training.offline import sources_to_evaluate, train
+from r2a.training.offline import Interrupted, sources_to_evaluate, train
 
 Scale = Literal["smoke", "laptop", "paper"]
 RESULTS = Path("results/gridroboman")
+INTERRUPTED = 130
+"""Exit code of a worker that was asked to stop and has saved its run."""
 FINAL_EVALUATION = EvaluationConfig(episodes=16, retrieval_batches=8)
 
 
@@ -155,6 +157,8 @@ def sweep(
                 if process.poll() is None:
                     continue
                 del active[core]
+                if process.returncode == INTERRUPTED:
+                    raise Interrupted
                 if process.returncode:
                     raise UserError(f"Run {run.name} failed; its log is {runs / run.scale / (run.name + '.log')}.")
                 final = json.loads(result_file(run, results).read_text())["final"]
@@ -192,7 +196,10 @@ def main(arguments: list[str]) -> None:
     available = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {available[int(core) % len(available)]})
     use_compilation_cache()
-    do_run(SweepRun(**json.loads(run)), find_dataset(dataset), Path(runs), Path(results))
+    try:
+        do_run(SweepRun(**json.loads(run)), find_dataset(dataset), Path(runs), Path(results))
+    except Interrupted:
+        sys.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":
