@@ -176,7 +176,7 @@ class LearnerConfig:
 
     learning_rate: float = 3e-4  # Table 3
     decay_steps: int = 0  # ours
-    """Over this many steps the learning rate falls linearly to a tenth, where it stays (0: it never falls)."""
+    """In the second half of this many steps the learning rate falls linearly to a tenth (0: it never falls)."""
     adam_epsilon: float = 1e-8  # ours: optax's default
     clip_norm: float = 40.0  # App. Atari, Table 2
     discount: float = 0.99  # Table 3

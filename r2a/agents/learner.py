@@ -23,7 +23,8 @@ def make_optimiser(config: LearnerConfig) -> optax.GradientTransformation:
     """
     rate = config.learning_rate
     if config.decay_steps:
-        rate = optax.linear_schedule(rate, 0.1 * rate, config.decay_steps)
+        half = config.decay_steps // 2
+        rate = optax.linear_schedule(rate, 0.1 * rate, config.decay_steps - half, transition_begin=half)
     return optax.chain(optax.clip_by_global_norm(config.clip_norm), optax.adam(rate, eps=config.adam_epsilon))
 
 

@@ -44,10 +44,14 @@ LAPTOP = RunConfig(
         head=HeadConfig(hidden=(128,)),
     ),
     learner=LearnerConfig(
-        learning_rate=2e-3, decay_steps=12_000, discount=0.9, target_period=100, weights=LossWeights(kl=1e-4)
+        learning_rate=2e-3,
+        decay_steps=16_000,
+        discount=0.9,
+        target_period=100,
+        weights=LossWeights(kl=1e-4, action=0.03, value=0.03, reward=0.03),
     ),
     data=DataConfig(tasks_per_step=10, batch_size=320),
-    steps=12_000,
+    steps=16_000,
     evaluate_every=1_000,
     checkpoint_every=1_000,
 )

@@ -49,7 +49,7 @@ class SweepScale:
 
 SCALES: dict[str, SweepScale] = {
     "smoke": SweepScale(SMOKE, (3,), 2, {3: 20}, {3: 3}),
-    "laptop": SweepScale(LAPTOP, (10, 20, 30), 3, {10: 12_000, 20: 24_000, 30: 36_000}, {10: 10, 20: 10, 30: 10}),
+    "laptop": SweepScale(LAPTOP, (10, 20, 30), 3, {10: 16_000, 20: 32_000, 30: 48_000}, {10: 10, 20: 10, 30: 10}),
     "paper": SweepScale(PAPER, (10, 20, 30), 3, dict.fromkeys((10, 20, 30), 1_000_000), dict.fromkeys((10, 20, 30), 4)),
 }
 ARM_ORDER = ("ra_dqn", "dqn", "dqn_matched", "ra_dqn_random")
