@@ -87,6 +87,7 @@ class RetrievalConfig:
     """Where those steps lie: at the episode's start, or anywhere in it."""
     k_traj: int = 10  # Sec. 3
     k_states: int = 10  # Sec. 3
+    """States each slot reads (0: all of the chosen trajectories)."""
     ranking: Literal["attention", "return"] = "return"  # App. gridroboman hyperparameters
     similar_states: int = 0  # App. computational complexity, switched off
     """Read only from this many states nearest to the agent's own (0: from all)."""
@@ -97,6 +98,8 @@ class RetrievalConfig:
     summary_size: int = 256  # App. gridroboman hyperparameters
     summary_layers: int = 1  # ours; used by the transformer
     bottleneck: Literal["gaussian", "identity"] = "gaussian"  # Sec. 2.3 step 4; identity: "without IB"
+    bottleneck_std: float = 0.3  # ours
+    """Standard deviation of p(z | g) and r(z | m) before anything is learnt."""
     kl_reduction: Literal["sum", "mean"] = "sum"  # ours: the paper does not say
     update: Literal["gated", "sum"] = "gated"  # App. implementation details; sum: Algorithm 1 as printed
     slot_update: Literal["gru", "transformer"] = "gru"  # Algorithm 1; transformer: A-2 as Sec. 3.1.1 words it
@@ -110,10 +113,10 @@ class RetrievalConfig:
             "key_size",
             "trajectories",
             "k_traj",
-            "k_states",
             "retrievals_per_step",
             "summary_size",
             "summary_layers",
+            "bottleneck_std",
         )
         require(
             self.k_traj <= self.trajectories,
@@ -121,6 +124,7 @@ class RetrievalConfig:
             self.k_traj,
             f"only retrieval.trajectories = {self.trajectories} trajectories are there to choose from",
         )
+        require(self.k_states >= 0, "retrieval.k-states", self.k_states, "it must be 0 (all) or more")
         require(self.length >= 0, "retrieval.length", self.length, "it must be 0 (whole episodes) or more")
         require(
             self.similar_states >= 0, "retrieval.similar-states", self.similar_states, "it must be 0 (no limit) or more"
@@ -172,11 +176,14 @@ class LossWeights:
 
 @dataclass(frozen=True)
 class LearnerConfig:
-    """Double DQN with Adam (App. gridroboman hyperparameters, Table 3)."""
+    """Double DQN (App. gridroboman hyperparameters, Table 3)."""
 
+    optimiser: Literal["adam", "muon"] = "adam"  # Table 3
+    """muon: orthogonalised steps for weight matrices, Adam for all else."""
     learning_rate: float = 3e-4  # Table 3
-    decay_steps: int = 0  # ours
-    """In the second half of this many steps the learning rate falls linearly to a tenth (0: it never falls)."""
+    schedule_steps: int = 0  # ours
+    """Over this many steps the learning rate rises from a tenth in the first twentieth, and falls to a tenth again in
+    the second half (0: it is constant)."""
     adam_epsilon: float = 1e-8  # ours: optax's default
     clip_norm: float = 40.0  # App. Atari, Table 2
     discount: float = 0.99  # Table 3
@@ -186,7 +193,12 @@ class LearnerConfig:
 
     def __post_init__(self) -> None:
         require_positive(self, "learning_rate", "adam_epsilon", "clip_norm", "huber", "target_period")
-        require(self.decay_steps >= 0, "learner.decay-steps", self.decay_steps, "it must be 0 (no decay) or more")
+        require(
+            self.schedule_steps >= 0,
+            "learner.schedule-steps",
+            self.schedule_steps,
+            "it must be 0 (a constant rate) or more",
+        )
         require(0 <= self.discount <= 1, "learner.discount", self.discount, "it must lie between 0 and 1")
 
 

@@ -37,7 +37,7 @@ class Demo:
 
     Examples:
       r2a demo
-      r2a demo --steps 12000 --report longer
+      r2a demo --steps 6000 --report longer
     """
 
     steps: int = DEMO.steps
@@ -54,7 +54,8 @@ def main(argv: Sequence[str]) -> int:
     """Collect, train, evaluate, report."""
     options = tyro.cli(Demo, args=argv, prog="r2a demo")
     use_compilation_cache()
-    config = preset("smoke") if options.smoke else replace(DEMO, steps=options.steps)
+    learner = replace(DEMO.learner, schedule_steps=options.steps)
+    config = preset("smoke") if options.smoke else replace(DEMO, steps=options.steps, learner=learner)
     config = replace(config, seed=options.seed)
     dataset = demo_dataset(options.datasets, config)
     folder = options.runs / f"demo-{'smoke' if options.smoke else config.steps}-{config.seed}"

@@ -32,44 +32,42 @@ LAPTOP = RunConfig(
             slots=2,
             slot_size=64,
             key_size=32,
-            length=10,
-            piece="start",
-            k_traj=8,
-            k_states=80,
+            length=3,
+            k_traj=24,
+            k_states=0,
             summariser="linear",
             summary_size=64,
+            bottleneck_std=0.03,
             kl_reduction="mean",
             auxiliary=AuxiliaryConfig(bins=21, low=-1.0, high=4.0, discount=0.9),
         ),
         head=HeadConfig(hidden=(128,)),
     ),
     learner=LearnerConfig(
-        learning_rate=2e-3,
-        decay_steps=16_000,
+        optimiser="muon",
+        learning_rate=4e-3,
+        schedule_steps=2_500,
         discount=0.9,
-        target_period=100,
+        target_period=50,
         weights=LossWeights(kl=1e-4, action=0.03, value=0.03, reward=0.03),
     ),
     data=DataConfig(tasks_per_step=10, batch_size=320),
-    steps=16_000,
-    evaluate_every=1_000,
-    checkpoint_every=1_000,
+    steps=2_500,
+    steps_per_call=50,
+    evaluate_every=250,
+    checkpoint_every=250,
 )
 
-DEMO = replace(
-    LAPTOP,
-    learner=replace(LAPTOP.learner, decay_steps=8_000),
-    data=replace(LAPTOP.data, dataset="gridroboman-demo"),
-    steps=8_000,
-    evaluate_every=500,
-)
-"""The laptop preset on the data of its ten tasks alone, cut short, and evaluated often enough for a curve."""
+DEMO = replace(LAPTOP, data=replace(LAPTOP.data, dataset="gridroboman-demo"))
+"""The laptop preset on the data of its ten tasks alone."""
 
 SMOKE = replace(
     LAPTOP,
     agent=AgentConfig(
         encoder=EncoderConfig(features="positions", hidden=(16, 16)),
-        retrieval=replace(LAPTOP.agent.retrieval, slot_size=8, key_size=8, summary_size=16, trajectories=8, k_states=4),
+        retrieval=replace(
+            LAPTOP.agent.retrieval, slot_size=8, key_size=8, summary_size=16, trajectories=8, k_traj=6, k_states=4
+        ),
         head=HeadConfig(hidden=(), attention_heads=2),
     ),
     data=DataConfig(dataset="gridroboman-smoke", num_tasks=3, tasks_per_step=3, batch_size=24),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import equinox as eqx
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from r2a.config import RetrievalConfig
 from r2a.networks.dense import Linear
 
 
@@ -19,11 +21,14 @@ class Gaussian(NamedTuple):
     std: Float[Array, "*b d"]
 
 
-def gaussian_from(parameters: Float[Array, "*b e"]) -> Gaussian:
-    """Splits a network's output into mean and standard deviation; zeros give a standard deviation of 0.3."""
+SMALLEST_STD = 1e-3
+
+
+def gaussian_from(parameters: Float[Array, "*b e"], start_std: float) -> Gaussian:
+    """Splits a network's output into mean and standard deviation; zeros give `start_std`."""
     mean, raw = jnp.split(parameters, 2, axis=-1)
-    # Much more noise at the start would drown what sets the retrieved means of two tasks apart.
-    return Gaussian(mean, jax.nn.softplus(raw - 1.0502) + 1e-3)
+    at_zero = math.log(math.expm1(max(start_std - SMALLEST_STD, SMALLEST_STD)))
+    return Gaussian(mean, jax.nn.softplus(raw + at_zero) + SMALLEST_STD)
 
 
 def kl_divergence(p: Gaussian, r: Gaussian) -> Float[Array, "*b d"]:
@@ -37,26 +42,30 @@ class GaussianBottleneck(eqx.Module):
 
     posterior: Linear
     prior: Linear
+    start_std: float = eqx.field(static=True)
 
-    def __init__(self, size: int, key: PRNGKeyArray):
+    def __init__(self, config: RetrievalConfig, key: PRNGKeyArray):
         k1, k2 = jax.random.split(key)
+        size = config.slot_size
         self.posterior = Linear(size, 2 * size, k1)
         self.prior = Linear(size, 2 * size, k2, gain=0.1)
+        # Much noise at the start drowns what sets the retrieved means of two tasks apart.
+        self.start_std = config.bottleneck_std
 
     def __call__(
         self, g: Float[Array, "K d"], m: Float[Array, "K d"], key: PRNGKeyArray | None
     ) -> tuple[Float[Array, "K d"], Float[Array, "K d"]]:
         """Consumes `key`; without one, z is the mean of p. Also returns the divergence of each dimension."""
-        p = gaussian_from(self.posterior(g))
+        p = gaussian_from(self.posterior(g), self.start_std)
         noise = 0.0 if key is None else p.std * jax.random.normal(key, p.mean.shape)
-        return p.mean + noise, kl_divergence(p, gaussian_from(self.prior(m)))
+        return p.mean + noise, kl_divergence(p, gaussian_from(self.prior(m), self.start_std))
 
 
 class IdentityBottleneck(eqx.Module):
     """ "Without IB": z = g at no price."""
 
-    def __init__(self, size: int, key: PRNGKeyArray):
-        del size, key
+    def __init__(self, config: RetrievalConfig, key: PRNGKeyArray):
+        del config, key
 
     def __call__(
         self, g: Float[Array, "K d"], m: Float[Array, "K d"], key: PRNGKeyArray | None

@@ -29,7 +29,7 @@ class Process(eqx.Module):
         self.start = SlotStart(config, keys[0])
         self.slot_input = SlotInput(config, state_size, keys[1])
         self.reader = Reader(config, config.slot_size, keys[2])
-        self.bottleneck = BOTTLENECKS[config.bottleneck](config.slot_size, keys[3])
+        self.bottleneck = BOTTLENECKS[config.bottleneck](config, keys[3])
         self.slot_update = SlotUpdate(config, keys[4])
         self.agent_update = AgentUpdate(config, state_size, keys[5])
         self.config = config

@@ -95,7 +95,8 @@ class Reader(eqx.Module):
         candidate = encoded.valid
         if self.similar_states:
             candidate = nearest_states(s, encoded.states, encoded.valid, self.similar_states)
-        return choose(attention_logits(q, encoded.keys), candidate, self.k_traj, self.k_states)
+        k_states = self.k_states or self.k_traj * encoded.valid.shape[-1]
+        return choose(attention_logits(q, encoded.keys), candidate, self.k_traj, k_states)
 
     def read(
         self, q: Float[Array, "K d_e"], chosen: Chosen, encoded: EncodedBatch

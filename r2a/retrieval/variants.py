@@ -37,7 +37,7 @@ class AgentQueryProcess(eqx.Module):
     def __init__(self, config: RetrievalConfig, state_size: int, key: PRNGKeyArray):
         k1, k2, k3 = jax.random.split(key, 3)
         self.reader = Reader(config, state_size, k1)
-        self.bottleneck = BOTTLENECKS[config.bottleneck](config.slot_size, k2)
+        self.bottleneck = BOTTLENECKS[config.bottleneck](config, k2)
         self.take_in = RESIDUALS[config.update](state_size, config.slot_size, k3)
         self.config = config
 

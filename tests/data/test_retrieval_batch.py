@@ -226,7 +226,7 @@ def test_settings_the_data_cannot_serve_are_refused_in_one_sentence(dataset, cha
         ({"k_traj": 5}, "retrieval.k-traj"),
         ({"length": 2, "k_states": 5}, "retrieval.k-states"),
         ({"similar_states": 2}, "retrieval.k-states"),
-        ({"k_states": 0}, "k-states"),
+        ({"k_states": -1}, "retrieval.k-states"),
         ({"slot_periods": (1, 2)}, "retrieval.slot-periods"),
         ({"similar_states": -1}, "retrieval.similar-states"),
     ],

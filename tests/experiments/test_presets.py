@@ -82,7 +82,7 @@ def test_every_run_of_every_scale_has_valid_settings_and_a_name_of_its_own():
         for run in runs:
             config = run.config()
             assert config.data.num_tasks == run.num_tasks
-            assert config.steps == SCALES[scale].steps[run.num_tasks]
+            assert config.steps == SCALES[scale].steps
             if run.arm == "ra_dqn":
                 assert config == replace(config, seed=run.seed)
 

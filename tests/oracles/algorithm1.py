@@ -59,7 +59,7 @@ def retrieve(p, config, q, s, trajectories):
         relevance = {i: sum(alpha[state] for state in candidates if state[0] == i) for i in members}
         members = top(config.k_traj, relevance)
     within = {state: logit[state] for state in candidates if state[0] in members}
-    chosen = top(config.k_states, within)
+    chosen = top(config.k_states or len(within), within)
     alpha = softmax([logit[state] for state in chosen])
     g, read = np.zeros(config.slot_size), {}
     for weight, (i, j) in zip(alpha, chosen, strict=True):
@@ -68,17 +68,17 @@ def retrieve(p, config, q, s, trajectories):
     return g, read
 
 
-def gaussian(parameters):
+def gaussian(parameters, config):
     mean, raw = np.split(parameters, 2)
-    return mean, softplus(raw - 1.0502) + 1e-3
+    return mean, softplus(raw + np.log(np.exp(config.bottleneck_std - 1e-3) - 1)) + 1e-3
 
 
 def bottleneck(p, config, g, m):
     """Step 4: the mean of p(Z | g), and D_KL(p || r) with r = r(Z | m)."""
     if config.bottleneck == "identity":
         return g, 0.0
-    mean, std = gaussian(linear(part(p, "bottleneck.posterior"), g))
-    prior_mean, prior_std = gaussian(linear(part(p, "bottleneck.prior"), m))
+    mean, std = gaussian(linear(part(p, "bottleneck.posterior"), g), config)
+    prior_mean, prior_std = gaussian(linear(part(p, "bottleneck.prior"), m), config)
     price = 0.0
     for d in range(len(mean)):
         spread = (std[d] ** 2 + (mean[d] - prior_mean[d]) ** 2) / (2 * prior_std[d] ** 2)

@@ -26,6 +26,8 @@ CASES = {
     "periods and retrievals, as printed": {"slot_periods": (2, 1, 2), "retrievals_per_step": 2, "update": "sum"},
     "one trajectory, one state": {"k_traj": 1, "k_states": 1, "ranking": "attention", "summariser": "linear"},
     "everything is read": {"k_traj": 3, "k_states": 12, "summariser": "linear"},
+    "all of the best by attention": {"k_states": 0, "ranking": "attention", "summariser": "linear"},
+    "all of the best by return": {"k_states": 0, "summariser": "linear"},
     "everything similar is read": {"k_traj": 5, "k_states": 20, "similar_states": 20, "ranking": "attention"},
     "A-1, as printed": {"variant": "agent_query", "update": "sum", "summariser": "linear"},
     "A-1, gated": {"variant": "agent_query", "ranking": "attention", "kl_reduction": "mean"},

@@ -3,10 +3,13 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
+from r2a.config import RetrievalConfig
 from r2a.retrieval.bottleneck import Gaussian, GaussianBottleneck, IdentityBottleneck, gaussian_from, kl_divergence
 
 KEY = jax.random.key(0)
+CONFIG = RetrievalConfig(slot_size=2)
 
 
 def test_divergence_by_hand():
@@ -17,27 +20,28 @@ def test_divergence_by_hand():
     np.testing.assert_allclose(kl_divergence(Gaussian(jnp.array([1.0]), jnp.array([2.0])), wide), [0.5], atol=1e-6)
 
 
-def test_zeros_are_a_standard_gaussian():
-    mean, std = gaussian_from(jnp.zeros(4))
+@pytest.mark.parametrize("start", [0.03, 0.3, 2.0])
+def test_zeros_are_a_gaussian_of_the_configured_width(start):
+    mean, std = gaussian_from(jnp.zeros(4), start)
     np.testing.assert_array_equal(mean, [0.0, 0.0])
-    np.testing.assert_allclose(std, [0.3, 0.3], atol=2e-3)
+    np.testing.assert_allclose(std, [start, start], rtol=1e-5)
 
 
 def test_z_is_drawn_from_the_posterior_and_its_mean_without_a_key():
-    bottleneck = GaussianBottleneck(2, KEY)
+    bottleneck = GaussianBottleneck(CONFIG, KEY)
     g, m = jnp.array([[1.0, -2.0]]), jnp.array([[0.5, 0.5]])
     mean, price = bottleneck(g, m, None)
     drawn, prices = jax.vmap(lambda key: bottleneck(g, m, key))(jax.random.split(KEY, 4000))
-    p = gaussian_from(bottleneck.posterior(g))
+    p = gaussian_from(bottleneck.posterior(g), 0.3)
     np.testing.assert_allclose(mean, p.mean, rtol=1e-6)
     np.testing.assert_allclose(drawn.mean(0), p.mean, atol=0.08)
     np.testing.assert_allclose(drawn.std(0), p.std, rtol=0.05)
     np.testing.assert_allclose(prices, jnp.broadcast_to(price, prices.shape), rtol=1e-5)  # it depends on p and r only
-    np.testing.assert_allclose(price, kl_divergence(p, gaussian_from(bottleneck.prior(m))), rtol=1e-6)
+    np.testing.assert_allclose(price, kl_divergence(p, gaussian_from(bottleneck.prior(m), 0.3)), rtol=1e-6)
 
 
 def test_without_bottleneck_z_is_g_and_free():
     g = jnp.array([[1.0, -2.0]])
-    z, price = IdentityBottleneck(2, KEY)(g, g, KEY)
+    z, price = IdentityBottleneck(CONFIG, KEY)(g, g, KEY)
     np.testing.assert_array_equal(z, g)
     np.testing.assert_array_equal(price, [[0.0, 0.0]])

@@ -149,7 +149,6 @@ def test_reading_metrics_that_are_not_there(tmp_path):
 
 
 def test_tensorboard_mirror(tmp_path):
-    pytest.importorskip("tensorboardX")
     with MetricsWriter(tmp_path, tensorboard=True) as writer:
         writer.write(1, {"rl/td_loss": 1.0, "retrieval/kl": math.nan})
     events = list((tmp_path / "tensorboard").iterdir())

@@ -42,15 +42,18 @@ class SweepScale:
     preset: RunConfig
     num_tasks: tuple[int, ...]
     seeds: int
-    steps: dict[int, int]
-    """Learner steps by number of tasks, the same for every arm."""
-    tasks_per_step: dict[int, int]
+    steps: int
+    """Learner steps, the same for every arm and number of tasks."""
+    tasks_per_step: int
+    """At most; fewer where there are not as many."""
+    states_per_task: int
+    """Transitions of each task in a learner step."""
 
 
 SCALES: dict[str, SweepScale] = {
-    "smoke": SweepScale(SMOKE, (3,), 2, {3: 20}, {3: 3}),
-    "laptop": SweepScale(LAPTOP, (10, 20, 30), 3, {10: 16_000, 20: 32_000, 30: 48_000}, {10: 10, 20: 10, 30: 10}),
-    "paper": SweepScale(PAPER, (10, 20, 30), 3, dict.fromkeys((10, 20, 30), 1_000_000), dict.fromkeys((10, 20, 30), 4)),
+    "smoke": SweepScale(SMOKE, (3,), 2, 20, 3, 8),
+    "laptop": SweepScale(LAPTOP, (10, 20, 30), 3, 2_500, 30, 32),
+    "paper": SweepScale(PAPER, (10, 20, 30), 3, 1_000_000, 4, 64),
 }
 ARM_ORDER = ("ra_dqn", "dqn", "dqn_matched", "ra_dqn_random")
 
@@ -73,19 +76,21 @@ class SweepRun:
     def config(self) -> RunConfig:
         """Its settings: the scale's preset with this run's arm, tasks and seed."""
         scale = SCALES[self.scale]
-        steps = scale.steps[self.num_tasks]
+        steps, tasks_per_step = scale.steps, min(scale.tasks_per_step, self.num_tasks)
         learner = scale.preset.learner
         base = replace(
             scale.preset,
-            learner=replace(learner, decay_steps=steps if learner.decay_steps else 0),
+            learner=replace(learner, schedule_steps=steps if learner.schedule_steps else 0),
             data=replace(
                 scale.preset.data,
                 num_tasks=self.num_tasks,
-                tasks_per_step=scale.tasks_per_step[self.num_tasks],
+                tasks_per_step=tasks_per_step,
+                batch_size=tasks_per_step * scale.states_per_task,
                 task_input=self.task_input,
             ),
             seed=self.seed,
             steps=steps,
+            evaluate_every=max(steps // 10, scale.preset.evaluate_every),
         )
         return arm(base, self.arm)
 
@@ -93,12 +98,15 @@ class SweepRun:
 def all_runs(scale: str) -> Iterator[SweepRun]:
     """Every run, in an order in which a sweep cut short is of most use: whole comparisons first, seed by seed."""
     settings = SCALES[scale]
-    for task_input in ("none", "one_hot"):
-        order = settings.num_tasks if task_input == "none" else tuple(reversed(settings.num_tasks))
-        for num_tasks in order:
-            for seed in range(settings.seeds):
-                for name in ARM_ORDER:
-                    yield SweepRun(scale, name, num_tasks, task_input, seed)
+    # The ends of the range first, then what lies between; the harder question, without the task, before the easier.
+    ends = sorted({settings.num_tasks[0], settings.num_tasks[-1]})
+    between = [count for count in settings.num_tasks if count not in ends]
+    for counts in (ends, between):
+        for task_input in ("none", "one_hot"):
+            for num_tasks in counts:
+                for seed in range(settings.seeds):
+                    for name in ARM_ORDER:
+                        yield SweepRun(scale, name, num_tasks, task_input, seed)
 
 
 def result_file(run: SweepRun, results: Path) -> Path:
