@@ -7,6 +7,7 @@ from typing import cast
 import jax
 import jax.numpy as jnp
 import optax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import PRNGKeyArray
 
 from r2a.agents.agent import Agent
@@ -38,5 +39,6 @@ def update(
     return LearnerState(params, target_params, optimiser, step, state.key), {
         **named,
         **metrics,
-        "rl/gradient_norm": optax.tree.norm(grads),
+        # Of one vector, as the optimiser clips it: the sum over each array's elements is then not taken twice.
+        "rl/gradient_norm": optax.tree.norm(ravel_pytree(grads)[0]),
     }

@@ -23,7 +23,7 @@ NEWTON_SCHULZ_STEPS = 5
 def make_optimiser(config: LearnerConfig) -> optax.GradientTransformation:
     """From gradients to steps: clip by their global norm, then Adam or Muon at the scheduled learning rate."""
     rate = learning_rate(config)
-    clip, adam = optax.clip_by_global_norm(config.clip_norm), optax.scale_by_adam(eps=config.adam_epsilon)
+    clip, adam = clip_by_norm(config.clip_norm), optax.scale_by_adam(eps=config.adam_epsilon)
     if config.optimiser == "adam":
         return in_one_vector(optax.chain(clip, adam, optax.scale_by_learning_rate(rate)))
     return optax.chain(clip, muon(in_one_vector(adam)), optax.scale_by_learning_rate(rate))
@@ -38,6 +38,17 @@ def learning_rate(config: LearnerConfig) -> float | optax.Schedule:
     rise = optax.linear_schedule(0.1 * peak, peak, steps // 20)
     fall = optax.linear_schedule(peak, 0.1 * peak, steps - steps // 2)
     return optax.join_schedules([rise, optax.constant_schedule(peak), fall], [steps // 20, steps // 2])
+
+
+def clip_by_norm(largest: float) -> optax.GradientTransformation:
+    """Gradients of a longer global norm are scaled down to it: one factor, where optax selects between two arrays."""
+
+    def update(updates: Any, params: Any = None) -> Any:
+        del params
+        factor = jnp.minimum(1.0, largest / jnp.maximum(optax.tree.norm(updates), 1e-12))
+        return jax.tree.map(lambda g: factor * g, updates)
+
+    return optax.stateless(update)
 
 
 def in_one_vector(inner: optax.GradientTransformation) -> optax.GradientTransformation:
