@@ -29,7 +29,7 @@ class Sweep:
     scale: Literal["smoke", "laptop", "paper"] = "laptop"
     dataset: str = "gridroboman-scripted"
     only: str = ""
-    """Only runs whose name (ARM-TASKS-INPUT-SEED) contains this."""
+    """Only runs with these parts of a name, as in ra_dqn-10-none-0: an arm, a number of tasks, an input, a seed."""
     workers: int = 2
     """Runs done at the same time, each on a core of its own."""
     analyse_only: bool = False

@@ -150,7 +150,9 @@ def sweep(
     if scale not in SCALES:
         raise UserError(f"There is no scale {scale!r}; choose one of {', '.join(SCALES)}.")
     find_dataset(dataset)
-    wanted = [run for run in all_runs(scale) if only in run.name]
+    wanted = [run for run in all_runs(scale) if f"-{only}-" in f"-{run.name}-" or not only]
+    if not wanted:
+        raise UserError(f"No run of the {scale} scale has {only!r} in its name; {next(all_runs(scale)).name} is one.")
     waiting = [run for run in wanted if not result_file(run, results).is_file()]
     say(f"{len(wanted) - len(waiting)} of {len(wanted)} runs are done")
     active: dict[int, tuple[SweepRun, subprocess.Popen[bytes], float]] = {}
