@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import pytest
 
@@ -83,8 +83,14 @@ def test_every_run_of_every_scale_has_valid_settings_and_a_name_of_its_own():
             config = run.config()
             assert config.data.num_tasks == run.num_tasks
             assert config.steps == SCALES[scale].steps
-            if run.arm == "ra_dqn":
-                assert config == replace(config, seed=run.seed)
+            assert config.data.batch_size == config.data.tasks_per_step * SCALES[scale].states_per_task
+
+
+def test_only_the_small_dqn_that_is_told_its_task_has_a_learning_rate_of_its_own():
+    rates = {(run.arm, run.task_input): run.config().learner.learning_rate for run in all_runs("laptop")}
+    usual = LAPTOP.learner.learning_rate
+    others = {key for key, rate in rates.items() if rate != usual}
+    assert others == {("dqn", "one_hot")}
 
 
 def test_t_interval_by_hand():

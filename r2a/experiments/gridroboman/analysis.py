@@ -22,8 +22,8 @@ import matplotlib.pyplot as plt  # after the choice of a back end without a scre
 LABELS = {
     "ra_dqn": "RA-DQN",
     "dqn": "DQN",
-    "dqn_matched": "DQN, as many parameters",
-    "ra_dqn_random": "RA-DQN, random-task data",
+    "dqn_matched": "DQN, same size",
+    "ra_dqn_random": "RA-DQN, random data",
 }
 COLOURS = {"ra_dqn": "#d95f02", "dqn": "#1f77b4", "dqn_matched": "#17becf", "ra_dqn_random": "#7f7f7f"}
 INPUTS = {"none": "task not told", "one_hot": "task told"}
@@ -81,17 +81,16 @@ def summarise(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def table(records: list[dict[str, Any]]) -> str:
-    """The records as a Markdown table."""
+    """The records as a Markdown table that fits a terminal."""
     lines = [
-        "| tasks | task told | agent | reads from | return (95 % interval) | seeds | steps | minutes |",
+        "| tasks | told | agent | reads | return | 95 % interval | seeds | min |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for r in sorted(records, key=lambda r: (r["num_tasks"], r["task_input"], ARM_ORDER.index(r["arm"]))):
         interval = "one seed" if r["low"] is None else f"{r['low']:.1f} to {r['high']:.1f}"
         lines.append(
             f"| {r['num_tasks']} | {'no' if r['task_input'] == 'none' else 'yes'} | {LABELS[r['arm']]} | "
-            f"{r['retrieval']} | {r['mean']:.1f} ({interval}) | {r['seeds']} | "
-            f"{r['learner_steps']:,} | {r['wall_seconds'] / 60:.0f} |"
+            f"{r['retrieval']} | {r['mean']:.1f} | {interval} | {r['seeds']} | {r['wall_seconds'] / 60:.1f} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -134,7 +133,7 @@ def draw_panel(panel: Any, runs: list[dict[str, Any]], x: str) -> None:
         xs = np.mean([curve[x][:length] for curve in members], axis=0)
         for column, style in shown:
             ys = np.array([curve[column][:length] for curve in members])
-            label = LABELS[arm] + (", wrong-task data" if style == ":" else "")
+            label = LABELS[arm] + (", wrong data" if style == ":" else "")
             panel.plot(xs, ys.mean(0), style, color=COLOURS[arm], label=label, linewidth=1.6)
             panel.fill_between(xs, ys.min(0), ys.max(0), color=COLOURS[arm], alpha=0.15, linewidth=0)
 

@@ -48,11 +48,13 @@ class SweepScale:
     """At most; fewer where there are not as many."""
     states_per_task: int
     """Transitions of each task in a learner step."""
+    told_dqn_rate: float = 1.0
+    """Factor on the learning rate of the small DQN that is told its task: every arm has the rate that suits it."""
 
 
 SCALES: dict[str, SweepScale] = {
     "smoke": SweepScale(SMOKE, (3,), 2, 20, 3, 8),
-    "laptop": SweepScale(LAPTOP, (10, 20, 30), 3, 2_500, 30, 32),
+    "laptop": SweepScale(LAPTOP, (10, 20, 30), 3, 2_500, 30, 32, told_dqn_rate=2.0),
     "paper": SweepScale(PAPER, (10, 20, 30), 3, 1_000_000, 4, 64),
 }
 ARM_ORDER = ("ra_dqn", "dqn", "dqn_matched", "ra_dqn_random")
@@ -78,9 +80,14 @@ class SweepRun:
         scale = SCALES[self.scale]
         steps, tasks_per_step = scale.steps, min(scale.tasks_per_step, self.num_tasks)
         learner = scale.preset.learner
+        told_dqn = self.arm == "dqn" and self.task_input == "one_hot"
         base = replace(
             scale.preset,
-            learner=replace(learner, schedule_steps=steps if learner.schedule_steps else 0),
+            learner=replace(
+                learner,
+                learning_rate=learner.learning_rate * (scale.told_dqn_rate if told_dqn else 1.0),
+                schedule_steps=steps if learner.schedule_steps else 0,
+            ),
             data=replace(
                 scale.preset.data,
                 num_tasks=self.num_tasks,
@@ -98,8 +105,7 @@ class SweepRun:
 def all_runs(scale: str) -> Iterator[SweepRun]:
     """Every run, in an order in which a sweep cut short is of most use: whole comparisons first, seed by seed."""
     settings = SCALES[scale]
-    # The ends of the range first, then what lies between; the harder question, without the task, before the easier.
-    ends = sorted({settings.num_tasks[0], settings.num_tasks[-1]})
+    ends = sorted({settings.num_tasks[0], settings.num_tasks[-1]}, reverse=True)
     between = [count for count in settings.num_tasks if count not in ends]
     for counts in (ends, between):
         for task_input in ("none", "one_hot"):
