@@ -107,9 +107,10 @@ def arm(config: RunConfig, name: str) -> RunConfig:
     raise UserError(f"There is no agent {name!r}; choose one of {', '.join(ARMS)}.")
 
 
-def size_of(config: RunConfig, observation_size: int = 11, num_actions: int = 7) -> int:
-    """How many parameters the agent of `config` has."""
-    agent = jax.eval_shape(lambda: build_agent(config.agent, observation_size, num_actions, jax.random.key(0)))
+def size_of(config: RunConfig, numbers: int = 11, num_actions: int = 7) -> int:
+    """How many parameters the agent of `config` has; its environment shows `numbers` numbers."""
+    told = config.data.num_tasks if config.data.task_input == "one_hot" else 0
+    agent = jax.eval_shape(lambda: build_agent(config.agent, numbers + told, num_actions, jax.random.key(0)))
     return parameter_count(agent)
 
 

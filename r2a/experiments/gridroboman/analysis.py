@@ -12,7 +12,7 @@ import matplotlib
 import numpy as np
 
 from r2a.environments.gridroboman.expert import constant_policy_returns, rollout
-from r2a.experiments.gridroboman.sweep import ARM_ORDER
+from r2a.experiments.gridroboman.sweep import ARM_ORDER, read_result
 from r2a.experiments.statistics import t_interval
 from r2a.storage import atomic_write_text
 
@@ -39,7 +39,7 @@ def ceilings_and_floors(num_tasks: int) -> tuple[float, float]:
 
 def load_results(results: Path, scale: str) -> list[dict[str, Any]]:
     """The figures of all finished runs."""
-    return [json.loads(file.read_text()) for file in sorted((results / scale / "runs").glob("*.json"))]
+    return [read_result(file) for file in sorted((results / scale / "runs").glob("*.json"))]
 
 
 def retrievals_to_report(arm: str) -> tuple[tuple[str, str], ...]:

@@ -17,11 +17,12 @@ from typing import Any, Literal
 
 import jax
 
-from r2a.config import EvaluationConfig, RunConfig
+from r2a.agents.agent import parameter_count
+from r2a.config import EvaluationConfig, RunConfig, config_from_dict
 from r2a.data.dataset import OfflineDataset, find_dataset
 from r2a.data.retrieval_batch import load_resident
 from r2a.errors import UserError
-from r2a.experiments.presets import LAPTOP, PAPER, SMOKE, arm, size_of
+from r2a.experiments.presets import LAPTOP, PAPER, SMOKE, arm
 from r2a.storage import atomic_write_text
 from r2a.training.compilation import use_compilation_cache
 from r2a.training.evaluate import evaluate
@@ -120,6 +121,27 @@ def result_file(run: SweepRun, results: Path) -> Path:
     return results / run.scale / "runs" / f"{run.name}.json"
 
 
+def is_done(run: SweepRun, fingerprint: str, results: Path) -> bool:
+    """Whether the run has a result; one of other settings or data is refused, so that no two are ever mixed."""
+    file = result_file(run, results)
+    if not file.is_file():
+        return False
+    result = read_result(file)
+    if config_from_dict(RunConfig, result["config"]) != run.config() or result["dataset"] != fingerprint:
+        raise UserError(f"{file} comes from other settings or data; move it away to have the run done again.")
+    return True
+
+
+def read_result(file: Path) -> dict[str, Any]:
+    """A result file's figures."""
+    try:
+        result = json.loads(file.read_text())
+        assert {"arm", "final", "curve", "config", "dataset"} <= result.keys()
+    except (ValueError, AssertionError, AttributeError) as reason:
+        raise UserError(f"{file} is damaged; remove it to have its run done again.") from reason
+    return result
+
+
 def do_run(run: SweepRun, dataset: OfflineDataset, runs: Path, results: Path) -> dict[str, Any]:
     """Train (or go on training) one run, evaluate it more closely, and write its result file."""
     config = run.config()
@@ -136,7 +158,7 @@ def do_run(run: SweepRun, dataset: OfflineDataset, runs: Path, results: Path) ->
     columns = ["step", "time/train_seconds", *(f"eval/{source}" for source in final)]
     result = {
         **asdict(run),
-        "parameters": size_of(config, jax.tree.leaves(state.params.encoder)[0].shape[0]),
+        "parameters": parameter_count(state.params),
         "dataset": dataset.fingerprint,
         "learner_steps": config.steps,
         "wall_seconds": lines[-1]["time/train_seconds"],
@@ -155,11 +177,13 @@ def sweep(
     """Do what is left of the sweep with `workers` processes, each pinned to a core."""
     if scale not in SCALES:
         raise UserError(f"There is no scale {scale!r}; choose one of {', '.join(SCALES)}.")
-    find_dataset(dataset)
+    if workers < 1:
+        raise UserError(f"--workers is {workers}, but at least one process has to do the work.")
+    fingerprint = find_dataset(dataset).fingerprint
     wanted = [run for run in all_runs(scale) if f"-{only}-" in f"-{run.name}-" or not only]
     if not wanted:
         raise UserError(f"No run of the {scale} scale has {only!r} in its name; {next(all_runs(scale)).name} is one.")
-    waiting = [run for run in wanted if not result_file(run, results).is_file()]
+    waiting = [run for run in wanted if not is_done(run, fingerprint, results)]
     say(f"{len(wanted) - len(waiting)} of {len(wanted)} runs are done")
     active: dict[int, tuple[SweepRun, subprocess.Popen[bytes], float]] = {}
     try:
