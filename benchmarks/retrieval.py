@@ -33,6 +33,7 @@ from r2a.types import EncodedBatch, RetrievalBatch
 UPDATES = 2
 """Learner steps per measurement of either way."""
 TASKS = 10
+SUMMARISERS = ("gru", "transformer", "linear")
 
 
 class PlainRetrieval(Retrieval):
@@ -75,15 +76,18 @@ def settings(quick: bool) -> RunConfig:
 
 
 def serve_updates(way: str, quick: bool) -> None:
-    """Be the worker of one way."""
+    """Be the worker of one way: plain, or training's own with the summariser that `way` names."""
     config = settings(quick)
+    if way != "plain":
+        retrieval = replace(config.agent.retrieval, summariser=way)
+        config = replace(config, agent=replace(config.agent, retrieval=retrieval))
     data = random_episodes(TASKS, per_task=2 * config.agent.retrieval.trajectories)
     agent = build_agent(config.agent, OBSERVATION, ACTIONS, jax.random.key(0))
-    agent = agent if way == "r2a" else plain_agent(agent)
+    agent = agent if way != "plain" else plain_agent(agent)
     facts = first_losses(agent, data, config)
     state = start_learning(agent, config.learner, jax.random.key(1))
 
-    if way == "r2a":
+    if way != "plain":
         program = learner_steps.lower(
             state, data, config.data, config.agent.retrieval, config.learner, UPDATES
         ).compile()
@@ -119,14 +123,18 @@ def first_losses(agent: Agent, data: ResidentData, config: RunConfig) -> dict[st
 
 
 def run(quick: bool = False) -> dict[str, Any]:
-    """Updates per second of CPU time of both ways, interleaved, and how far ours is from its bound."""
-    own, plain = (Worker("benchmarks.retrieval", way, str(int(quick))) for way in ("r2a", "plain"))
+    """Updates per second of CPU time of both ways, interleaved, and how far ours is from its bound.
+
+    Both summarise with a GRU, as the paper does; the other summarisers run beside them.
+    """
+    workers = {way: Worker("benchmarks.retrieval", way, str(int(quick))) for way in ("plain", *SUMMARISERS)}
     peak = Worker("benchmarks.bounds")
     try:
-        interleave([own, peak, plain], 2 if quick else 5)
+        interleave([peak, *workers.values()], 2 if quick else 5)
     finally:
-        for worker in (own, plain, peak):
+        for worker in (peak, *workers.values()):
             worker.stop()
+    own, plain = workers["gru"], workers["plain"]
     differences = {
         name: abs(own.facts[name] - plain.facts[name]) / max(abs(plain.facts[name]), 1e-12) for name in ("rl", "kl")
     }
@@ -140,6 +148,7 @@ def run(quick: bool = False) -> dict[str, Any]:
         "share_of_bound": own.facts["gflop"] * own.rate() / peak.rate(),
         "td_loss_difference": differences["rl"],
         "kl_difference": differences["kl"],
+        "summarisers": {way: workers[way].rate() for way in SUMMARISERS},
     }
 
 

@@ -20,11 +20,11 @@ def require(condition: bool, name: str, value: object, rule: str) -> None:
         raise UserError(f"{name} is {value!r}, but {rule}.")
 
 
-def require_positive(config: object, *names: str) -> None:
-    """Refuse zero and negative values of the named fields."""
+def require_positive(config: object, *names: str, section: str = "") -> None:
+    """Refuse zero and negative values of the named fields, which are options --SECTION.NAME."""
     for name in names:
         value = getattr(config, name)
-        require(value > 0, name.replace("_", "-"), value, "it must be greater than zero")
+        require(value > 0, f"{section}{name.replace('_', '-')}", value, "it must be greater than zero")
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class EncoderConfig:
     features: Literal["raw", "positions"] = "raw"
     """raw: the numbers as they are; positions: one-hot coordinates and relative positions of what is on the board."""
     hidden: tuple[int, ...] = (256, 256)  # App. gridroboman setup: the first two of three layers
+    """Sizes of its layers; the last one is the agent state's."""
 
     def __post_init__(self) -> None:
         require(
@@ -49,11 +50,12 @@ class HeadConfig:
     """From the agent state to one Q-value per action."""
 
     hidden: tuple[int, ...] = ()  # App. gridroboman setup: the last layer predicts Q
+    """Sizes of the layers between the agent state and the Q-values."""
     attention_heads: int = 4  # ours
     """Heads of the cross-attention from the agent state to the retrieved z."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "attention_heads")
+        require_positive(self, "attention_heads", section="head.")
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,11 @@ class AuxiliaryConfig:
     """Action, value and reward prediction from the summaries (Sec. 2.2, App. auxiliary losses)."""
 
     bins: int = 601  # MuZero
+    """Bins of the categorical value and reward predictions."""
     low: float = -300.0  # MuZero: the support, after the h(x) transform
+    """Lowest bin, after MuZero's h(x)."""
     high: float = 300.0  # MuZero
+    """Highest bin, after MuZero's h(x)."""
     discount: float = 0.99
     """Discount of the return to go that the value head predicts."""
 
@@ -78,31 +83,46 @@ class RetrievalConfig:
     variant: Literal["none", "full", "agent_query", "slots_only"] = "full"
     """none: the plain agent; full: Algorithm 1; agent_query: ablation A-1; slots_only: ablation A-2."""
     slots: int = 4  # App. gridroboman hyperparameters
+    """Slots, each with a query of its own."""
     slot_size: int = 256  # ours
+    """Numbers in a slot's state and in what it retrieves."""
     key_size: int = 256  # ours
+    """Numbers in a query and in a key."""
     trajectories: int = 64  # App. gridroboman hyperparameters: n_retrieval, per task
+    """Trajectories in a retrieval batch, per task."""
     length: int = 0  # ours: 0 is the whole episode; ablation A-3 sets 5
     """Steps of each retrieved trajectory that are summarised (0: all of them)."""
     piece: Literal["start", "random"] = "random"  # ours
     """Where those steps lie: at the episode's start, or anywhere in it."""
     k_traj: int = 10  # Sec. 3
+    """Trajectories that are read of them."""
     k_states: int = 10  # Sec. 3
     """States each slot reads (0: all of the chosen trajectories)."""
     ranking: Literal["attention", "return"] = "return"  # App. gridroboman hyperparameters
+    """Which those are: the most relevant to the query, or the best."""
     similar_states: int = 0  # App. computational complexity, switched off
     """Read only from this many states nearest to the agent's own (0: from all)."""
     retrievals_per_step: int = 1  # App. "improvements tried"
+    """Rounds of steps 1 to 5 of Algorithm 1 at every step."""
     slot_periods: tuple[int, ...] = ()  # App. "improvements tried"
-    """Slot k retrieves every slot_periods[k] steps (empty: every slot at every step)."""
+    """Slot k retrieves every slot_periods[k] steps (empty: all at every step). Only agents that carry their slots from
+    step to step have use for it; DQN learns from single states and starts each with fresh slots."""
     summariser: Literal["gru", "transformer", "linear"] = "gru"  # Sec. 3
+    """What makes the summaries of past and future."""
     summary_size: int = 256  # App. gridroboman hyperparameters
+    """Numbers in a summary."""
     summary_layers: int = 1  # ours; used by the transformer
+    """Layers of the transformer summariser."""
     bottleneck: Literal["gaussian", "identity"] = "gaussian"  # Sec. 2.3 step 4; identity: "without IB"
+    """identity: retrieved information passes freely (without IB)."""
     bottleneck_std: float = 0.3  # ours
     """Standard deviation of p(z | g) and r(z | m) before anything is learnt."""
     kl_reduction: Literal["sum", "mean"] = "sum"  # ours: the paper does not say
+    """How the KL of a slot's dimensions becomes one number."""
     update: Literal["gated", "sum"] = "gated"  # App. implementation details; sum: Algorithm 1 as printed
+    """gated: GRU-style gate and layer norm; sum: Algorithm 1 as printed."""
     slot_update: Literal["gru", "transformer"] = "gru"  # Algorithm 1; transformer: A-2 as Sec. 3.1.1 words it
+    """Step 1 of ablation A-2 (slots_only); the others use a GRU."""
     auxiliary: AuxiliaryConfig = field(default_factory=AuxiliaryConfig)
 
     def __post_init__(self) -> None:
@@ -117,6 +137,7 @@ class RetrievalConfig:
             "summary_size",
             "summary_layers",
             "bottleneck_std",
+            section="retrieval.",
         )
         require(
             self.k_traj <= self.trajectories,
@@ -165,9 +186,13 @@ class LossWeights:
     """Weights of the named losses; the RL loss has weight one."""
 
     kl: float = 0.3  # App. gridroboman hyperparameters: beta
+    """The bottleneck's price (beta)."""
     action: float = 0.1  # App. gridroboman hyperparameters
+    """Prediction of actions from the summaries."""
     value: float = 0.1  # App. gridroboman hyperparameters
+    """Prediction of returns from the summaries."""
     reward: float = 0.1  # App. gridroboman hyperparameters
+    """Prediction of rewards from the summaries."""
 
     def __post_init__(self) -> None:
         for name in ("kl", "action", "value", "reward"):
@@ -179,20 +204,28 @@ class LearnerConfig:
     """Double DQN (App. gridroboman hyperparameters, Table 3)."""
 
     optimiser: Literal["adam", "muon"] = "adam"  # Table 3
-    """muon: orthogonalised steps for weight matrices, Adam for all else."""
+    """muon: orthogonalised steps for all parameters with two axes, Adam for all else."""
     learning_rate: float = 3e-4  # Table 3
+    """At its peak, if there is a schedule."""
     schedule_steps: int = 0  # ours
     """Over this many steps the learning rate rises from a tenth in the first twentieth, and falls to a tenth again in
     the second half (0: it is constant)."""
     adam_epsilon: float = 1e-8  # ours: optax's default
+    """Added to Adam's denominator."""
     clip_norm: float = 40.0  # App. Atari, Table 2
+    """Longest gradient."""
     discount: float = 0.99  # Table 3
+    """Of future rewards."""
     huber: float = 1.0  # Table 3
+    """Size of a TD error from which on the loss is linear."""
     target_period: int = 2500  # Table 3
+    """Learner steps between two copies to the target network."""
     weights: LossWeights = field(default_factory=LossWeights)
 
     def __post_init__(self) -> None:
-        require_positive(self, "learning_rate", "adam_epsilon", "clip_norm", "huber", "target_period")
+        require_positive(
+            self, "learning_rate", "adam_epsilon", "clip_norm", "huber", "target_period", section="learner."
+        )
         require(
             self.schedule_steps >= 0,
             "learner.schedule-steps",
@@ -215,11 +248,12 @@ class DataConfig:
     tasks_per_step: int = 4  # ours
     """Tasks in one learner step, each with a retrieval batch of its own."""
     batch_size: int = 256  # App. gridroboman hyperparameters; shared by the tasks of a step
+    """Transitions in one learner step, shared by its tasks."""
     retrieve_from: Literal["same_task", "random_task"] = "same_task"
-    """random_task is the control: as much computation, nothing to be learnt from it."""
+    """random_task is the control: as much computation, but what is read says nothing about the task at hand."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "num_tasks", "tasks_per_step", "batch_size")
+        require_positive(self, "num_tasks", "tasks_per_step", "batch_size", section="data.")
         require(
             self.tasks_per_step <= self.num_tasks,
             "data.tasks-per-step",
@@ -241,10 +275,12 @@ class EvaluationConfig:
     episodes: int = 8
     """Episodes per task and retrieval batch."""
     retrieval_batches: int = 4
+    """Retrieval batches per task."""
     epsilon: float = 6.5e-4  # Table 3
+    """Share of random actions."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "episodes", "retrieval_batches")
+        require_positive(self, "episodes", "retrieval_batches", section="evaluation.")
         require(0 <= self.epsilon <= 1, "evaluation.epsilon", self.epsilon, "it must lie between 0 and 1")
 
 
@@ -253,8 +289,9 @@ class RunConfig:
     """Everything that decides a run's numbers; saved in its folder."""
 
     environment: Literal["gridroboman"] = "gridroboman"
-    # Its parts are options of their own: --retrieval.k-traj rather than --agent.retrieval.k-traj.
+    """The world; there is one so far."""
     agent: Annotated[AgentConfig, tyro.conf.arg(name="")] = field(default_factory=AgentConfig)
+    """Its parts are options of their own: --retrieval.k-traj rather than --agent.retrieval.k-traj."""
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     data: DataConfig = field(default_factory=DataConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
@@ -265,7 +302,9 @@ class RunConfig:
     steps_per_call: int = 100
     """Learner steps inside one compiled call."""
     evaluate_every: int = 5_000
+    """Learner steps between evaluations."""
     checkpoint_every: int = 5_000
+    """Learner steps between checkpoints."""
 
     def __post_init__(self) -> None:
         require_positive(self, "steps", "steps_per_call", "evaluate_every", "checkpoint_every")

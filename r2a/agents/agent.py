@@ -1,4 +1,4 @@
-"""Agent = encoder + retrieval + head; the one place that maps over batches."""
+"""Agent = encoder + retrieval + head, and the map of the retrieval process over states and tasks."""
 
 from __future__ import annotations
 

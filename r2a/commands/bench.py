@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import tyro
 
+from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
 from r2a.errors import UserError
 from r2a.training.compilation import use_compilation_cache
@@ -40,7 +41,7 @@ class Bench:
 
 def main(argv: Sequence[str]) -> int:
     """Run one benchmark of the benchmarks/ folder and print its figures."""
-    options = tyro.cli(Bench, args=argv, prog="r2a bench")
+    options = parse(Bench, argv, "bench")
     use_compilation_cache()
     if not (ROOT / "benchmarks" / f"{options.what}.py").is_file():
         raise UserError(f"There is no benchmarks/{options.what}.py here; run this in a checkout that has it.")

@@ -9,6 +9,7 @@ from typing import Literal
 
 import tyro
 
+from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE, progress_bar
 from r2a.training.collect import OnlineConfig, ScriptedConfig, collect
 from r2a.training.compilation import use_compilation_cache
@@ -18,12 +19,13 @@ from r2a.training.compilation import use_compilation_cache
 class Collect:
     """Make an offline data set of gridroboman.
 
-    scripted: an expert with a ladder of noise, about half a minute for 4,000 episodes of each of the 30 tasks.
+    scripted: an expert with a ladder of noise, seconds for 4,000 episodes of each of the 30 tasks.
+
     online: the paper's way, a DQN agent that learns each task online and whose episodes are all recorded.
 
     Examples:
       r2a collect gridroboman
-      r2a collect gridroboman --method online --online.episodes 100000 --name gridroboman-online
+      r2a collect gridroboman --method online --episodes 100000
     """
 
     environment: tyro.conf.Positional[Literal["gridroboman"]]
@@ -43,7 +45,7 @@ class Collect:
 
 def main(argv: Sequence[str]) -> int:
     """Collect and say what came of it."""
-    options = tyro.cli(Collect, args=argv, prog="r2a collect")
+    options = parse(Collect, argv, "collect")
     use_compilation_cache()
     chosen = options.scripted if options.method == "scripted" else options.online
     shared = {name: getattr(options, name) for name in ("episodes", "num_tasks", "seed")}

@@ -10,6 +10,7 @@ from typing import Literal
 import tyro
 from rich.table import Table
 
+from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
 from r2a.data.dataset import OfflineDataset, find_dataset, list_datasets
 from r2a.errors import UserError
@@ -33,7 +34,7 @@ class Datasets:
 
 def main(argv: Sequence[str]) -> int:
     """Print a table, or one line if all is well."""
-    options = tyro.cli(Datasets, args=argv, prog="r2a datasets")
+    options = parse(Datasets, argv, "datasets")
     if options.action == "list":
         show_all(options.root)
         return 0

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import jax
 import numpy as np
-import tyro
 from rich.table import Table
 
 from r2a.agents.agent import Agent
+from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
 from r2a.commands.train import training_bar
 from r2a.config import RunConfig
@@ -52,7 +52,7 @@ class Demo:
 
 def main(argv: Sequence[str]) -> int:
     """Collect, train, evaluate, report."""
-    options = tyro.cli(Demo, args=argv, prog="r2a demo")
+    options = parse(Demo, argv, "demo")
     use_compilation_cache()
     learner = replace(DEMO.learner, schedule_steps=options.steps)
     config = preset("smoke") if options.smoke else replace(DEMO, steps=options.steps, learner=learner)
@@ -90,11 +90,11 @@ def demo_dataset(root: Path, config: RunConfig) -> OfflineDataset:
 def measure(agent: Agent, data: ResidentData, config: RunConfig, dataset: OfflineDataset) -> list[TaskReturns]:
     """Returns per task reading the right, a wrong and a random task's data, beside expert and floor."""
     count = config.data.num_tasks
-    key = jax.random.key(config.seed + 17)
+    key, expert_key, constant_key = jax.random.split(jax.random.key(config.seed + 17), 3)
     returns = {s: evaluate(agent, data, config, s, key).per_task() for s in sources_to_evaluate(config)}
     tasks = np.repeat(np.arange(count), 256)
-    expert = np.asarray(rollout(key, jax.numpy.asarray(tasks), jax.numpy.zeros(len(tasks))).reward)
-    constant = np.asarray(constant_policy_returns(key))[:count]
+    expert = np.asarray(rollout(expert_key, jax.numpy.asarray(tasks), jax.numpy.zeros(len(tasks))).reward)
+    constant = np.asarray(constant_policy_returns(constant_key))[:count]
     best_action = constant.mean(0).argmax()
     return [
         TaskReturns(

@@ -12,13 +12,16 @@ import jax
 import tyro
 from rich.table import Table
 
+from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
 from r2a.data.dataset import find_dataset
 from r2a.data.retrieval_batch import check_fits, load_resident
+from r2a.environments.gridroboman import GRIDROBOMAN
 from r2a.errors import UserError
 from r2a.training.compilation import use_compilation_cache
 from r2a.training.evaluate import evaluate
-from r2a.training.offline import load_run, read_config
+from r2a.training.metrics import read_run_config
+from r2a.training.offline import load_run, read_config, sources_to_evaluate
 
 
 @dataclass(frozen=True)
@@ -43,17 +46,22 @@ class Evaluate:
 
 def main(argv: Sequence[str]) -> int:
     """Evaluate and print returns per task."""
-    options = tyro.cli(Evaluate, args=argv, prog="r2a evaluate")
+    options = parse(Evaluate, argv, "evaluate")
     use_compilation_cache()
-    own = find_dataset(read_config(options.run).data.dataset, options.datasets)
-    config, state = load_run(options.run, own)
-    dataset = find_dataset(options.retrieve_from, options.datasets) if options.retrieve_from else own
-    names = own.task_names[: config.data.num_tasks]
-    if dataset.environment != own.environment or dataset.task_names[: len(names)] != names:
+    config = read_config(options.run)
+    dataset = find_dataset(options.retrieve_from or config.data.dataset, options.datasets)
+    if not options.retrieve_from and dataset.fingerprint != read_run_config(options.run)["dataset"]:
+        raise UserError(
+            f"{dataset.path} is not what {options.run} was trained with any more; "
+            f"to read from it all the same, say --retrieve-from {dataset.path}."
+        )
+    names = GRIDROBOMAN.spec.task_names[: config.data.num_tasks]
+    if dataset.environment != config.environment or dataset.task_names[: len(names)] != names:
         raise UserError(f"{dataset.path} has other tasks than {options.run} was trained on; choose another data set.")
+    _, state = load_run(options.run, dataset)
     check_fits(dataset, config.data, config.agent.retrieval)
     data = load_resident(dataset, config.data.num_tasks)
-    sources = ("right", "wrong", "random") if options.source == "all" else (options.source,)
+    sources = sources_to_evaluate(config) if options.source == "all" else (options.source,)
     results = {source: evaluate(state.params, data, config, source, jax.random.key(options.seed)) for source in sources}
     if options.json:
         per_task = {s: dict(zip(names, map(float, r.per_task()), strict=True)) for s, r in results.items()}

@@ -10,6 +10,7 @@ from typing import Literal
 import tyro
 from rich.markdown import Markdown
 
+from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
 from r2a.experiments.gridroboman import analysis, sweep
 from r2a.training.offline import Interrupted
@@ -27,7 +28,8 @@ class Sweep:
 
     experiment: tyro.conf.Positional[Literal["gridroboman"]]
     scale: Literal["smoke", "laptop", "paper"] = "laptop"
-    dataset: str = "gridroboman-scripted"
+    dataset: str = ""
+    """Name or path of the data set (default: the one the scale's preset names)."""
     only: str = ""
     """Only runs with these parts of a name, as in ra_dqn-10-none-0: an arm, a number of tasks, an input, a seed."""
     workers: int = 2
@@ -39,12 +41,12 @@ class Sweep:
 
 def main(argv: Sequence[str]) -> int:
     """Do what is left of the sweep, then analyse what is done."""
-    options = tyro.cli(Sweep, args=argv, prog="r2a sweep")
+    options = parse(Sweep, argv, "sweep")
     if not options.analyse_only:
         try:
             sweep.sweep(
                 options.scale,
-                options.dataset,
+                options.dataset or sweep.SCALES[options.scale].preset.data.dataset,
                 options.runs,
                 options.results,
                 options.workers,

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 from rich.table import Table
 
+from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE, progress_bar
 from r2a.config import RunConfig
 from r2a.data.dataset import find_dataset
 from r2a.errors import UserError
 from r2a.experiments.presets import arm, preset
 from r2a.training.compilation import use_compilation_cache
-from r2a.training.metrics import read_metrics
+from r2a.training.metrics import read_metrics, tensorboard_is_installed
 from r2a.training.offline import Interrupted, Progress, read_config, train
+from r2a.viewer.curves import curves_of_sources, plot_curves
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ class Train:
     datasets: Path = Path("datasets")
     resume: Path | None = None
     """Run folder to go on with; its own settings are used."""
-    tensorboard: bool = False
+    tensorboard: bool = field(default_factory=tensorboard_is_installed)
+    """Also write the metrics for TensorBoard (default: if tensorboardX is installed)."""
     config: Annotated[RunConfig, tyro.conf.arg(name="")] = field(default_factory=RunConfig)
 
 
@@ -61,12 +64,12 @@ def named_preset(argv: Sequence[str]) -> str:
 def main(argv: Sequence[str]) -> int:
     """Train with a progress bar; end with a table."""
     name = named_preset(argv)
-    options = tyro.cli(Train, args=argv, prog="r2a train", default=Train(preset=name, config=preset(name)))  # type: ignore[arg-type]
+    options = parse(Train, argv, "train", default=Train(preset=name, config=preset(name)))  # type: ignore[arg-type]
     use_compilation_cache()
     if options.resume is not None:
         folder, config = options.resume, read_config(options.resume)
     else:
-        config = arm(options.config, options.agent)
+        config = arm(with_whole_schedule(options.config, argv), options.agent)
         folder = options.runs / (options.name or f"{options.agent}-{config.data.num_tasks}-{config.seed}")
     dataset = find_dataset(config.data.dataset, options.datasets)
     if dataset.environment != config.environment:
@@ -80,7 +83,18 @@ def main(argv: Sequence[str]) -> int:
         CONSOLE.print(f"Stopped; everything is saved. Go on with: r2a train --resume {folder}")
         return 130
     show_result(folder)
+    plot = folder / "returns.png"
+    plot_curves(curves_of_sources([read_metrics(folder)]), plot)
+    CONSOLE.print(f"The curve: {plot}")
     return 0
+
+
+def with_whole_schedule(config: RunConfig, argv: Sequence[str]) -> RunConfig:
+    """A learning-rate schedule spans all of the run, however long, unless the command line says otherwise."""
+    said = any(argument.startswith("--learner.schedule-steps") for argument in argv)
+    if said or not config.learner.schedule_steps:
+        return config
+    return replace(config, learner=replace(config.learner, schedule_steps=config.steps))
 
 
 @contextmanager

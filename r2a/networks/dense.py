@@ -1,7 +1,6 @@
 """Linear layers, multi-layer perceptrons, layer normalisation and residual updates.
 
-All act on the last axis and broadcast over any leading ones: `x @ weight` keeps the batch in the rows of one
-matrix product, which is what a CPU's and a GPU's matrix units want.
+All act on the last axis and broadcast over any leading ones.
 """
 
 from __future__ import annotations

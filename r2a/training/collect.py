@@ -19,7 +19,15 @@ from r2a.agents.agent import Agent
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
 from r2a.agents.objective import LearningBatch
-from r2a.config import AgentConfig, EncoderConfig, HeadConfig, LearnerConfig, RetrievalConfig, require
+from r2a.config import (
+    AgentConfig,
+    EncoderConfig,
+    HeadConfig,
+    LearnerConfig,
+    RetrievalConfig,
+    require,
+    require_positive,
+)
 from r2a.data.dataset import DatasetWriter, OfflineDataset, assign_splits
 from r2a.data.retrieval_batch import EpisodeTable, ResidentData, draw_transitions
 from r2a.environments.gridroboman import GRIDROBOMAN
@@ -49,6 +57,7 @@ class CollectConfig:
             self.num_tasks,
             f"there are {len(SPEC.task_names)} tasks",
         )
+        require(self.seed >= 0, "seed", self.seed, "it must not be negative")
         require(
             0 < self.retrieval_fraction < 1,
             "retrieval-fraction",
@@ -99,7 +108,9 @@ class OnlineConfig(CollectConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(1 <= self.boards <= self.memory, "boards", self.boards, "it must lie between 1 and memory")
-        require(self.updates_per_round > 0, "updates-per-round", self.updates_per_round, "it must be greater than zero")
+        require_positive(self, "updates_per_round", "epsilon_fraction", "batch_size")
+        variant = self.agent.retrieval.variant
+        require(variant == "none", "agent.retrieval.variant", variant, "there is nothing to read while data are made")
 
 
 def collect(

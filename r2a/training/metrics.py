@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import json
 import math
@@ -165,11 +166,21 @@ def _from_json_number(value: Any) -> Any:
     return _NOT_FINITE.get(value, value) if isinstance(value, str) else value
 
 
+def tensorboard_is_installed() -> bool:
+    """Whether metrics can be mirrored to TensorBoard."""
+    return importlib.util.find_spec("tensorboardX") is not None
+
+
+def require_tensorboard() -> None:
+    """Say how to install what mirroring to TensorBoard needs, if it is not there."""
+    if not tensorboard_is_installed():
+        raise UserError("TensorBoard logging needs tensorboardX: pip install 'r2a[log]'.")
+
+
 def _tensorboard_writer(run_folder: PathLike, resume_at_step: int | None) -> Any:
-    try:
-        from tensorboardX import SummaryWriter
-    except ImportError as error:
-        raise UserError("TensorBoard logging needs tensorboardX: pip install 'r2a[log]'.") from error
+    require_tensorboard()
+    from tensorboardX import SummaryWriter
+
     purge_step = None if resume_at_step is None else resume_at_step + 1
     with storage_errors("write", run_folder):
         return SummaryWriter(str(Path(run_folder) / "tensorboard"), purge_step=purge_step)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from r2a.agents.build import build_agent
@@ -33,7 +34,7 @@ from r2a.data.retrieval_batch import (
 from r2a.errors import UserError
 from r2a.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
 from r2a.training.evaluate import Source, evaluate
-from r2a.training.metrics import MetricsWriter, read_run_config, start_run
+from r2a.training.metrics import MetricsWriter, read_run_config, require_tensorboard, start_run
 from r2a.types import LearnerState
 
 
@@ -127,11 +128,14 @@ def train(
     state = initial_state(config, dataset)
     saved = {"config": asdict(config), "dataset": dataset.fingerprint}
     extra: dict[str, Any] = {"train_seconds": 0.0}
+    # All that can be refused is refused before the run folder is made.
+    data = load_resident(dataset, config.data.num_tasks)
+    if tensorboard:
+        require_tensorboard()
     if resume:
         state, extra = restore(folder, state, saved)
     else:
         start_run(folder, saved)
-    data = load_resident(dataset, config.data.num_tasks)
     first = int(state.step)
     with MetricsWriter(folder, first if resume else None, tensorboard=tensorboard) as writer, stop_on_signal() as stop:
         seconds = extra["train_seconds"]
@@ -152,6 +156,7 @@ def train(
             writer.write(done, metrics)
             if done % config.checkpoint_every == 0 or done >= config.steps or stop.requested:
                 writer.sync()
+                refuse_nan({"the norm of the parameters": float(optax.tree.norm(state.params))}, done, folder)
                 save_checkpoint(folder, state, step=done, config=saved, extra={"train_seconds": seconds})
             watch(Progress(done, config.steps_per_call / call_seconds, metrics))
             if stop.requested and done < config.steps:
@@ -172,16 +177,12 @@ def restore(folder: str | Path, like: LearnerState, saved: dict[str, Any]) -> tu
     return load_checkpoint(newest, like)
 
 
-def load_run(folder: str | Path, dataset: OfflineDataset | None = None) -> tuple[RunConfig, LearnerState]:
-    """A run's config and its newest state."""
+def load_run(folder: str | Path, dataset: OfflineDataset) -> tuple[RunConfig, LearnerState]:
+    """A run's config and its newest state; `dataset` is one of its environment and tells the sizes."""
     config = read_config(folder)
     newest = latest_checkpoint(folder)
     if newest is None:
         raise UserError(f"{folder} has no checkpoint yet; let `r2a train --resume {folder}` go on for a while.")
-    if dataset is None:
-        from r2a.data.dataset import find_dataset
-
-        dataset = find_dataset(config.data.dataset)
     state, _ = load_checkpoint(newest, jax.eval_shape(lambda: initial_state(config, dataset)))
     return config, state
 

@@ -116,6 +116,13 @@ def test_nan_keeps_the_last_good_checkpoint(place: Path, monkeypatch: pytest.Mon
         (["datasets", "show"], "Which data set"),
         (["nonsense"], "nonsense"),
         (["train", "--preset", "huge"], "huge"),
+        (["collect", "gridroboman", "--seed", "-1"], "seed is -1"),
+        (["collect", "gridroboman", "--method", "online", "--online.epsilon-fraction", "0"], "epsilon-fraction"),
+        (
+            ["collect", "gridroboman", "--method", "online", "--online.agent.retrieval.variant", "full"],
+            "nothing to read",
+        ),
+        (["sweep", "gridroboman", "--workers", "0"], "--workers"),
     ],
 )
 def test_bad_input_gets_one_sentence_and_exit_code_2(
@@ -133,6 +140,25 @@ def test_bad_input_gets_one_sentence_and_exit_code_2(
     assert not any(tmp_path.iterdir())
 
 
+def test_a_request_that_the_data_cannot_serve_leaves_no_run_folder(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(place)
+    assert main(["train", "--preset", "smoke", "--data.num-tasks", "5", "--name", "five"]) == 2
+    assert "5" in capsys.readouterr().err
+    assert not (place / "runs" / "five").exists()
+
+
+@pytest.mark.parametrize("command", ["train", "collect", "evaluate", "datasets", "sweep", "bench", "demo"])
+def test_every_help_has_examples_and_no_source_comments(command: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert f"\n  r2a {command}" in text
+    assert "(default" not in "".join(line for line in text.splitlines() if "Table" in line or " ours" in line)
+
+
 def test_unknown_options_exit_with_2(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as stop:
         main(["train", "--no-such-option", "1"])
@@ -143,6 +169,7 @@ def test_evaluate_swaps_the_data_set(place: Path, capsys: pytest.CaptureFixture[
     monkeypatch.chdir(place)
     if not (place / "runs" / "whole").exists():
         assert start(place, "--name", "whole", "--steps", "400").wait(timeout=500) == 0
+    assert (place / "runs" / "whole" / "returns.png").is_file()
     collect(ScriptedConfig(episodes=40, num_tasks=3, seed=5), place / "datasets" / "other", overwrite=True)
     assert main(["evaluate", "runs/whole", "--retrieve-from", "other", "--source", "right", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
