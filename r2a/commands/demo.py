@@ -17,7 +17,7 @@ from r2a.commands.train import training_bar
 from r2a.config import RunConfig
 from r2a.data.dataset import OfflineDataset, find_dataset
 from r2a.data.retrieval_batch import ResidentData, load_resident
-from r2a.environments.gridroboman.expert import constant_policy_returns, rollout
+from r2a.environments.gridroboman.expert import ceilings_and_floors
 from r2a.experiments.presets import DEMO, preset
 from r2a.training.collect import ScriptedConfig, collect
 from r2a.training.compilation import use_compilation_cache
@@ -90,18 +90,15 @@ def demo_dataset(root: Path, config: RunConfig) -> OfflineDataset:
 def measure(agent: Agent, data: ResidentData, config: RunConfig, dataset: OfflineDataset) -> list[TaskReturns]:
     """Returns per task reading the right, a wrong and a random task's data, beside expert and floor."""
     count = config.data.num_tasks
-    key, expert_key, constant_key = jax.random.split(jax.random.key(config.seed + 17), 3)
+    key, bounds_key = jax.random.split(jax.random.key(config.seed + 17))
     returns = {s: evaluate(agent, data, config, s, key).per_task() for s in sources_to_evaluate(config)}
-    tasks = np.repeat(np.arange(count), 256)
-    expert = np.asarray(rollout(expert_key, jax.numpy.asarray(tasks), jax.numpy.zeros(len(tasks))).reward)
-    constant = np.asarray(constant_policy_returns(constant_key))[:count]
-    best_action = constant.mean(0).argmax()
+    expert, floor = ceilings_and_floors(count, bounds_key)
     return [
         TaskReturns(
             task=dataset.task_names[task],
             **{source: float(values[task]) for source, values in returns.items()},
-            expert=float(expert.sum(1).reshape(count, -1)[task].mean()),
-            floor=float(constant[task, best_action]),
+            expert=float(expert[task]),
+            floor=float(floor[task]),
         )
         for task in range(count)
     ]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float32, Int, Int8, Shaped
 
 from r2a.environments.gridroboman.dynamics import (
@@ -64,6 +65,20 @@ def rollout(key: PRNGKey, tasks: Int[Array, " E"], epsilon: Shaped[Array, " E"])
     last, (observations, actions, rewards) = jax.lax.scan(step, states, jax.random.split(noise_key, EPISODE_LENGTH))
     observations = jnp.concatenate([observations, jax.vmap(observe)(last)[None]])
     return Episodes(*(jnp.swapaxes(column, 0, 1) for column in (observations, actions, rewards)))
+
+
+def ceilings_and_floors(
+    num_tasks: int, key: PRNGKey, episodes: int = 500
+) -> tuple[Float32[np.ndarray, " tasks"], Float32[np.ndarray, " tasks"]]:
+    """Mean return of the expert on each of the first tasks, and of the constant action that is best for all of them.
+
+    Consumes `key`.
+    """
+    expert_key, constant_key = jax.random.split(key)
+    tasks = jnp.repeat(jnp.arange(num_tasks), episodes)
+    expert = rollout(expert_key, tasks, jnp.zeros(len(tasks))).reward.sum(1)
+    constant = np.asarray(constant_policy_returns(constant_key))[:num_tasks]
+    return np.asarray(expert).reshape(num_tasks, episodes).mean(1), constant[:, constant.mean(0).argmax()]
 
 
 def constant_policy_returns(key: PRNGKey, num_starts: int = 4096) -> Float32[Array, "30 7"]:

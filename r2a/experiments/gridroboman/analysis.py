@@ -11,7 +11,7 @@ import jax
 import matplotlib
 import numpy as np
 
-from r2a.environments.gridroboman.expert import constant_policy_returns, rollout
+from r2a.environments.gridroboman.expert import ceilings_and_floors
 from r2a.experiments.gridroboman.sweep import ARM_ORDER, read_result
 from r2a.experiments.statistics import t_interval
 from r2a.storage import atomic_write_text
@@ -27,14 +27,6 @@ LABELS = {
 }
 COLOURS = {"ra_dqn": "#d95f02", "dqn": "#1f77b4", "dqn_matched": "#17becf", "ra_dqn_random": "#7f7f7f"}
 INPUTS = {"none": "task not told", "one_hot": "task told"}
-
-
-def ceilings_and_floors(num_tasks: int) -> tuple[float, float]:
-    """Mean return of the scripted expert, and of the best single constant action, over the first tasks."""
-    tasks = np.repeat(np.arange(num_tasks), 500)
-    expert = rollout(jax.random.key(1), jax.numpy.asarray(tasks), jax.numpy.zeros(len(tasks)))
-    constant = np.asarray(constant_policy_returns(jax.random.key(2)))[:num_tasks].mean(0).max()
-    return float(np.asarray(expert.reward).sum(1).mean()), float(constant)
 
 
 def load_results(results: Path, scale: str) -> list[dict[str, Any]]:
@@ -54,7 +46,10 @@ def summarise(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     groups: dict[tuple[str, int, str], list[dict[str, Any]]] = defaultdict(list)
     for run in runs:
         groups[run["arm"], run["num_tasks"], run["task_input"]].append(run)
-    bounds = {n: ceilings_and_floors(n) for n in sorted({run["num_tasks"] for run in runs})}
+    bounds = {
+        n: tuple(float(values.mean()) for values in ceilings_and_floors(n, jax.random.key(1)))
+        for n in sorted({run["num_tasks"] for run in runs})
+    }
     records = []
     for (arm, num_tasks, task_input), members in sorted(groups.items()):
         for name, source in retrievals_to_report(arm):
