@@ -195,6 +195,8 @@ def test_a_report_of_a_trained_run(tmp_path):
     )
     text = (tmp_path / "report.html").read_text()
     data = json.loads(check_self_contained(text).scripts[0])
-    assert [state["task"] for state in data["episodes"][1]["read"][0]["states"]] == [2] * 6
+    tasks_read = [state["task"] for state in data["episodes"][1]["read"][0]["states"]]
+    assert set(tasks_read) == {2}
+    assert config.agent.retrieval.k_states <= len(tasks_read) <= 6, "two slots may read the same states, or others"
     assert len(text) < 3_000_000
     assert 'data-report="ready"' in browse(tmp_path / "report.html", tmp_path / "browser")
