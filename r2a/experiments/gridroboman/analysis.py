@@ -100,6 +100,10 @@ def plot(runs: list[dict[str, Any]], records: list[dict[str, Any]], x: str, path
     for row, task_input in zip(axes, inputs, strict=True):
         for panel, count in zip(row, counts, strict=True):
             members = [run for run in runs if (run["num_tasks"], run["task_input"]) == (count, task_input)]
+            if not members:
+                panel.set_axis_off()
+                panel.text(0.5, 0.5, f"{count} tasks, {INPUTS[task_input]}:\nnot run yet", ha="center", va="center")
+                continue
             draw_panel(panel, members, x)
             bounds = next(r for r in records if r["num_tasks"] == count)
             panel.axhline(bounds["expert"], color="black", linestyle="--", linewidth=1)
