@@ -25,7 +25,7 @@ from r2a.agents.learner import start_learning, update
 from r2a.agents.objective import LearningBatch, losses
 from r2a.config import RunConfig
 from r2a.data.retrieval_batch import ResidentData, draw_learning_batch
-from r2a.experiments.presets import PAPER
+from r2a.experiments.gridroboman.presets import PAPER
 from r2a.retrieval.variants import Retrieval
 from r2a.training.offline import learner_steps
 from r2a.types import EncodedBatch, RetrievalBatch
@@ -39,11 +39,13 @@ SUMMARISERS = ("gru", "transformer", "linear")
 class PlainRetrieval(Retrieval):
     """Encodes everything first and asks later what of it is needed."""
 
-    def prepare(self, batch: RetrievalBatch | None, encoder: Callable[..., Any]) -> tuple[EncodedBatch, dict[str, Any]]:
+    def prepare(
+        self, batch: RetrievalBatch | None, states_along: Callable[..., Any]
+    ) -> tuple[EncodedBatch, dict[str, Any]]:
         """As `Retrieval.prepare`, for all trajectories."""
         assert batch is not None
         trajectories = batch.trajectories
-        states = encoder(trajectories.observation)
+        states = states_along(trajectories)
         summaries = jax.vmap(self.summariser)(trajectories, states)
         keys, values = self.process.reader.keys_and_values(summaries)
         ids = (trajectories.trajectory_id, trajectories.task_id)

@@ -1,32 +1,59 @@
 """The central types: arrays only, written without a batch axis.
 
 Axis letters, used in every shape of the package:
-N trajectories, L steps of a trajectory, K slots, S selected states per slot, T unrolled steps, A actions.
+N trajectories, L steps of a trajectory, K slots, S selected states per slot, T unrolled steps, A actions, w words.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from jaxtyping import Array, Bool, Float, Int, PyTree
+import jax
+from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
 Observation = PyTree[Array]
 
 
-class Transition(NamedTuple):
-    """One step as Q-learning sees it; `discount` is 0 where the episode terminated, else 1."""
+class Frames(NamedTuple):
+    """What an agent is given step by step: what it sees, and what it did and got just before (-1 and 0: nothing).
+
+    `told` is what it is told for all of these steps, a mission's words: it has no axis of time.
+    """
 
     observation: Observation
-    action: Int[Array, "*b"]
-    reward: Float[Array, "*b"]
-    discount: Float[Array, "*b"]
-    next_observation: Observation
+    told: Shaped[Array, "*c w"]
+    previous_action: Int[Array, "*b"]
+    previous_reward: Float[Array, "*b"]
+    is_first: Bool[Array, "*b"]
+
+    def at(self, steps: Any) -> Frames:
+        """Some of the steps."""
+        cut = jax.tree.map(lambda column: column[steps], self._replace(told=()))
+        return cut._replace(told=self.told)
+
+
+class Sequence(NamedTuple):
+    """T consecutive steps as Q-learning sees them; `discount` is 0 where the episode terminated, else 1.
+
+    The frames begin with those of the burn-in, if there is one, and end with the frame after the last step. T is 1
+    for agents that have no memory.
+    """
+
+    frames: Frames
+    action: Int[Array, "*b T"]
+    reward: Float[Array, "*b T"]
+    discount: Float[Array, "*b T"]
+    valid: Bool[Array, "*b T"]
 
 
 class Trajectory(NamedTuple):
-    """Consecutive steps of one episode: in row t the agent saw `observation`, did `action`, got `reward`."""
+    """Consecutive steps of one episode: in row t the agent saw `observation`, did `action`, got `reward`.
+
+    `told` holds for the whole episode: a mission's words, or none at all.
+    """
 
     observation: Observation
+    told: Shaped[Array, "*b w"]
     action: Int[Array, "*b L"]
     reward: Float[Array, "*b L"]
     discount: Float[Array, "*b L"]
@@ -99,10 +126,11 @@ class AgentState(NamedTuple):
 
 
 class AgentOutput(NamedTuple):
-    """Q-values (or the parameters of an action distribution) and what was retrieved for them."""
+    """Q-values (or the parameters of an action distribution), what was retrieved for them, and the state after."""
 
     q_values: Float[Array, " A"]
     retrieved: Retrieved
+    state: AgentState
 
 
 class LearnerState(NamedTuple):

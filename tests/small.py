@@ -16,15 +16,23 @@ from r2a.agents.agent import Agent
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
 from r2a.agents.objective import LearningBatch
-from r2a.config import AgentConfig, AuxiliaryConfig, EncoderConfig, HeadConfig, LearnerConfig, RetrievalConfig
-from r2a.types import LearnerState, RetrievalBatch, Trajectory, Transition
+from r2a.config import (
+    AgentConfig,
+    AuxiliaryConfig,
+    CoreConfig,
+    EncoderConfig,
+    HeadConfig,
+    LearnerConfig,
+    RetrievalConfig,
+)
+from r2a.types import AgentOutput, Frames, LearnerState, RetrievalBatch, Sequence, Trajectory
 
 TRAJECTORIES, LENGTH, OBSERVATION, ACTIONS = 5, 4, 2, 3
 TASKS, STATES = 2, 3
-"""Tasks of a learner step, and transitions of each."""
+"""Tasks of a learner step, and sequences of each."""
 
 
-def agent_config(**retrieval) -> AgentConfig:
+def agent_config(core: CoreConfig = CoreConfig(), **retrieval) -> AgentConfig:
     """A small agent; keywords change its retrieval."""
     settings = {
         "slots": 3,
@@ -38,6 +46,7 @@ def agent_config(**retrieval) -> AgentConfig:
     }
     return AgentConfig(
         encoder=EncoderConfig(hidden=(7, 6)),
+        core=core,
         retrieval=RetrievalConfig(**{**settings, **retrieval}),
         head=HeadConfig(attention_heads=2),
     )
@@ -60,6 +69,7 @@ def make_retrieval_batch(seed: int = 0, *, lengths: tuple[int, ...] = (4, 2, 3, 
     reward = generator.normal(size=shape).astype(np.float32)
     trajectories = Trajectory(
         observation=jnp.asarray(generator.normal(size=(*shape, OBSERVATION)), jnp.float32),
+        told=jnp.zeros((count, 0), jnp.uint8),
         action=jnp.asarray(generator.integers(0, ACTIONS, shape), jnp.int32),
         reward=jnp.asarray(reward),
         discount=jnp.asarray(generator.random(shape) < 0.8, jnp.float32),
@@ -72,25 +82,44 @@ def make_retrieval_batch(seed: int = 0, *, lengths: tuple[int, ...] = (4, 2, 3, 
     return RetrievalBatch(trajectories, jnp.asarray((reward * valid).sum(1)))
 
 
-def make_transitions(seed: int = 0, count: int = STATES) -> Transition:
-    """Unrelated transitions of one task; the last one ends its episode."""
+def make_sequences(seed: int = 0, count: int = STATES, steps: int = 1, burn_in: int = 0) -> Sequence:
+    """Unrelated sequences of one task; the last one ends its episode."""
     generator = np.random.default_rng(1000 + seed)
-    return Transition(
-        observation=jnp.asarray(generator.normal(size=(count, OBSERVATION)), jnp.float32),
-        action=jnp.asarray(generator.integers(0, ACTIONS, count), jnp.int32),
-        reward=jnp.asarray(generator.normal(size=count), jnp.float32),
-        discount=jnp.asarray(np.arange(count) < count - 1, jnp.float32),
-        next_observation=jnp.asarray(generator.normal(size=(count, OBSERVATION)), jnp.float32),
+    frames = burn_in + steps + 1
+    shape = (count, steps)
+    ends = (np.arange(count) == count - 1)[:, None] & (np.arange(steps) == steps - 1)
+    return Sequence(
+        Frames(
+            observation=jnp.asarray(generator.normal(size=(count, frames, OBSERVATION)), jnp.float32),
+            told=jnp.zeros((count, 0), jnp.uint8),
+            previous_action=jnp.asarray(generator.integers(-1, ACTIONS, (count, frames)), jnp.int32),
+            previous_reward=jnp.asarray(generator.normal(size=(count, frames)), jnp.float32),
+            # Every other sequence begins with its episode.
+            is_first=jnp.asarray((np.arange(frames) == burn_in) & (np.arange(count) % 2 == 0)[:, None]),
+        ),
+        action=jnp.asarray(generator.integers(0, ACTIONS, shape), jnp.int32),
+        reward=jnp.asarray(generator.normal(size=shape), jnp.float32),
+        discount=jnp.asarray(~ends, jnp.float32),
+        valid=jnp.ones(shape, bool),
     )
 
 
-def make_learning_batch(seed: int = 0) -> LearningBatch:
-    """What one learner step sees of its tasks."""
+def make_learning_batch(seed: int = 0, **sequences) -> LearningBatch:
+    """What one learner step sees of its tasks; keywords change the sequences."""
     parts = [
-        LearningBatch(make_transitions(10 * seed + task), make_retrieval_batch(10 * seed + task))
+        LearningBatch(make_sequences(10 * seed + task, **sequences), make_retrieval_batch(10 * seed + task))
         for task in range(TASKS)
     ]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
+
+
+def values_of_states(agent: Agent, observations, encoded, key=None) -> AgentOutput:
+    """The outputs of an agent without memory for single states [b]."""
+    count = observations.shape[0]
+    frames = Frames(
+        observations, jnp.zeros(0, jnp.uint8), jnp.full(count, -1), jnp.zeros(count), jnp.ones(count, bool)
+    )
+    return agent.unroll(agent.start(None), frames, encoded, key)
 
 
 def run_updates(agent: Agent, batches: list[LearningBatch]) -> tuple[list[LearnerState], list[dict[str, float]]]:

@@ -1,77 +1,117 @@
-"""Agent = encoder + retrieval + head, and the map of the retrieval process over states and tasks."""
+"""Agent = encoder + memory + retrieval + head: one step of it, and many."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float, PRNGKeyArray
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
-from r2a.networks.encoders import VectorEncoder
+from r2a.networks.cores import Memory, NoMemory
+from r2a.networks.encoders import InstructedEncoder, VectorEncoder
 from r2a.networks.heads import QHead
+from r2a.networks.recurrent import previous_steps
 from r2a.retrieval.variants import NoRetrieval, Retrieval, SlotsOnly
-from r2a.types import AgentOutput, AgentState, EncodedBatch, Observation, RetrievalBatch, Retrieved
+from r2a.types import (
+    AgentOutput,
+    AgentState,
+    EncodedBatch,
+    Frames,
+    Observation,
+    RetrievalBatch,
+    RetrievalState,
+    Retrieved,
+    Trajectory,
+)
 
 
 class Agent(eqx.Module):
     """X or RA-X: they differ in what sits in the place of `retrieval`, and in nothing else."""
 
-    encoder: VectorEncoder
+    encoder: VectorEncoder | InstructedEncoder
+    core: NoMemory | Memory
     retrieval: Retrieval | SlotsOnly | NoRetrieval
     head: QHead
 
     def prepare(self, batch: RetrievalBatch | None) -> tuple[EncodedBatch | None, dict[str, Float[Array, ""]]]:
         """Encode a retrieval batch with this agent's parameters; also the auxiliary losses of its summaries."""
-        return self.retrieval.prepare(batch, self.encoder)
+        return self.retrieval.prepare(batch, jax.vmap(self.states_along))
+
+    def states_along(self, trajectory: Trajectory) -> Float[Array, "L d"]:
+        """The agent states that the trajectory's observations, actions and rewards lead to."""
+        t = trajectory
+        frames = Frames(t.observation, t.told, *previous_steps(t.action, t.reward, t.is_first), t.is_first)
+        return self.states(self.core.start(), frames._replace(told=self.listen(t.told)))[1]
+
+    def listen(self, told: Shaped[Array, " w"]) -> Shaped[Array, " h"]:
+        """What the agent makes of what it is told, once for all the steps it holds for."""
+        return self.encoder.listen(told)
 
     def start(self, key: PRNGKeyArray | None) -> AgentState:
         """The state at an episode's start; consumes `key`."""
-        return AgentState(core=(), retrieval=self.retrieval.start(key))
+        return AgentState(core=self.core.start(), retrieval=self.retrieval.start(key))
 
     def __call__(
-        self, state: AgentState, observation: Observation, encoded: EncodedBatch | None, key: PRNGKeyArray | None
+        self, state: AgentState, frame: Frames, encoded: EncodedBatch | None, key: PRNGKeyArray | None
     ) -> AgentOutput:
-        """One step: encode, retrieve, value. Consumes `key`; without one, z is the mean of its distribution."""
-        s = self.encoder(observation)
+        """One step: encode, remember, retrieve, value. Consumes `key`; without one, z is the mean of its distribution.
+
+        `frame.told` went through `listen`. A feed-forward agent carries nothing: its state stays as it is.
+        """
+        memory, s = self.core(state.core, self.encoder(frame.observation, frame.told), frame)
         retrieved = self.retrieval(state.retrieval, s, encoded, key)
-        return AgentOutput(self.head(retrieved.agent_state, retrieved.z), retrieved)
+        after = AgentState(memory, retrieved.state) if self.core.carries else state
+        return AgentOutput(self.head(retrieved.agent_state, retrieved.z), retrieved, after)
+
+    def states(self, memory: Any, frames: Frames) -> tuple[Any, Float[Array, "T d"]]:
+        """The agent states s of consecutive frames, and the memory after the last."""
+        return self.core.unroll(memory, self.encoder(frames.observation, frames.told), frames)
+
+    def retrieve(
+        self,
+        state: RetrievalState,
+        s: Float[Array, "T d"],
+        is_first: Bool[Array, " T"],
+        encoded: EncodedBatch | None,
+        key: PRNGKeyArray | None,
+    ) -> Retrieved:
+        """The retrieval process along consecutive agent states; consumes `key`, without which nothing is random.
+
+        Slots go on from step to step and start afresh with an episode; those of a feed-forward agent, with every step.
+        """
+
+        def step(
+            state: RetrievalState, at: tuple[Float[Array, " d"], Bool[Array, ""], PRNGKeyArray | None]
+        ) -> tuple[RetrievalState, Retrieved]:
+            s, first, key = at
+            start_key, read_key = (None, None) if key is None else jax.random.split(key)
+            fresh = self.retrieval.start(start_key)
+            if self.core.carries:
+                fresh = jax.tree.map(lambda new, old: jnp.where(first, new, old), fresh, state)
+            retrieved = self.retrieval(fresh, s, encoded, read_key)
+            return retrieved.state, retrieved
+
+        along = (s, is_first, None if key is None else jax.random.split(key, s.shape[0]))
+        if self.core.carries:
+            return jax.lax.scan(step, state, along)[1]
+        return jax.vmap(lambda *at: step(state, at)[1])(*along)
+
+    def unroll(
+        self, state: AgentState, frames: Frames, encoded: EncodedBatch | None, key: PRNGKeyArray | None
+    ) -> AgentOutput:
+        """The outputs at consecutive frames [T], and the state after the last; otherwise as a single step."""
+        memory, s = self.states(state.core, frames)
+        retrieved = self.retrieve(state.retrieval, s, frames.is_first, encoded, key)
+        last = jax.tree.map(lambda column: column[-1], retrieved.state)
+        after = AgentState(memory, last if self.core.carries else state.retrieval)
+        return AgentOutput(self.head(retrieved.agent_state, retrieved.z), retrieved, after)
 
 
-def outputs_of_states(
-    agent: Agent, observations: Observation, encoded: EncodedBatch | None, key: PRNGKeyArray | None
-) -> AgentOutput:
-    """The agent's output for each of a batch of single states [b] that read from the same encoded batch.
-
-    With a leading axis for tasks, on states and encoded batches alike, [M b]. Consumes `key`; without one nothing is
-    random. Encoder and head see all states as the rows of one matrix.
-    """
-    retrieved = retrieved_for_states(agent, agent.encoder(observations), encoded, key)
-    return AgentOutput(agent.head(retrieved.agent_state, retrieved.z), retrieved)
-
-
-def prices_of_states(
-    agent: Agent, observations: Observation, encoded: EncodedBatch | None, key: PRNGKeyArray | None
-) -> Float[Array, "*M b K"]:
-    """The KL price of what `outputs_of_states` reads, as a function of the retrieval process's parameters alone.
-
-    The bottleneck may move neither encoder nor summariser (App. training losses): both are cut off here.
-    """
-    states = jax.lax.stop_gradient(agent.encoder(observations))
-    return retrieved_for_states(agent, states, agent.retrieval.detach(encoded), key).kl
-
-
-def retrieved_for_states(
-    agent: Agent, states: Float[Array, "*M b d"], encoded: EncodedBatch | None, key: PRNGKeyArray | None
-) -> Retrieved:
-    """One step of the retrieval process for each encoded state, from fresh slots; consumes `key`."""
-
-    def for_one(s: Float[Array, " d"], encoded: EncodedBatch | None, key: PRNGKeyArray | None) -> Retrieved:
-        start_key, read_key = (None, None) if key is None else jax.random.split(key)
-        return agent.retrieval(agent.retrieval.start(start_key), s, encoded, read_key)
-
-    for_all = jax.vmap(for_one, in_axes=(0, None, 0))
-    if states.ndim == 3:
-        for_all = jax.vmap(for_all)
-    return for_all(states, encoded, None if key is None else jax.random.split(key, states.shape[:-1]))
+def only_seen(observation: Observation) -> Frames:
+    """A single frame as a feed-forward agent takes it: all that counts is what is seen."""
+    return Frames(observation, jnp.zeros(0, jnp.uint8), jnp.int32(-1), jnp.zeros(()), jnp.array(True))
 
 
 def parameter_count(agent: Agent) -> int:

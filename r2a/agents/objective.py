@@ -8,49 +8,115 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from r2a.agents.agent import Agent, outputs_of_states, prices_of_states
+from r2a.agents.agent import Agent
 from r2a.agents.losses import double_q_error, huber
 from r2a.config import LearnerConfig
-from r2a.types import EncodedBatch, RetrievalBatch, Transition
+from r2a.types import AgentState, EncodedBatch, RetrievalBatch, Sequence
 
 Losses = dict[str, Float[Array, ""]]
 Metrics = dict[str, Float[Array, ""]]
 
 
 class LearningBatch(NamedTuple):
-    """What one learner step sees: for each of its tasks, transitions and a retrieval batch of their own.
+    """What one learner step sees: for each of its M tasks, sequences [M b] and a retrieval batch of their own.
 
-    Agents that read nothing can do without the latter.
+    Agents that read nothing can do without the latter. Tasks that read from the same batch are one.
     """
 
-    transitions: Transition
+    sequences: Sequence
     retrieval: RetrievalBatch | None
+
+
+class Lesson(NamedTuple):
+    """What each step of a sequence tells: its TD error, the price of what was read for it, and figures to watch."""
+
+    error: Float[Array, "*b T"]
+    price: Float[Array, "*b T"]
+    q_mean: Float[Array, "*b T"]
+    weight_entropy: Float[Array, "*b T"]
+    u_norm: Float[Array, "*b T"]
 
 
 def losses(
     agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray, config: LearnerConfig
 ) -> tuple[Losses, Metrics]:
-    """The named losses of a learner step, each a mean over its tasks and states; consumes `key`.
+    """The named losses of a learner step, each a mean over all steps of its sequences; consumes `key`.
 
-    The bootstrap reads without noise, and the target network encodes the retrieval batch with its own parameters.
+    The target network encodes the retrieval batch with its own parameters.
     """
     encoded, auxiliary = _prepare_tasks(agent, batch.retrieval)
     target_encoded, _ = _prepare_tasks(target, batch.retrieval)
-    t = batch.transitions
-    output = outputs_of_states(agent, t.observation, encoded, key)
-    next_online = outputs_of_states(agent, t.next_observation, encoded, None).q_values
-    next_target = outputs_of_states(target, t.next_observation, target_encoded, None).q_values
-    errors = double_q_error(output.q_values, t.action, t.reward, config.discount * t.discount, next_online, next_target)
-    price = prices_of_states(agent, t.observation, encoded, key).sum(-1).mean()  # every slot pays for its own query
-    weight = output.retrieved.selection.weight
-    entropy = -(weight * jnp.log(weight + 1e-9)).sum(-1)
+
+    def one(sequence: Sequence, own: EncodedBatch | None, targets: EncodedBatch | None, key: PRNGKeyArray) -> Lesson:
+        return learn_from(agent, target, sequence, own, targets, key, config)
+
+    over_sequences = jax.vmap(one, in_axes=(0, None, None, 0))
+    keys = jax.random.split(key, batch.sequences.action.shape[:2])
+    lesson = jax.vmap(over_sequences)(batch.sequences, encoded, target_encoded, keys)
+    valid = batch.sequences.valid
+    count = jnp.maximum(valid.sum(), 1)
+
+    def mean(values: Array) -> Array:
+        return jnp.where(valid, values, 0.0).sum() / count
+
     metrics = {
-        "rl/q_mean": output.q_values.mean(),
-        "rl/td_error": jnp.abs(errors).mean(),
-        "retrieval/weight_entropy": entropy.sum() / max(entropy.size, 1),  # a plain agent has no slots
-        "retrieval/u_norm": jnp.linalg.norm(output.retrieved.u, axis=-1).mean(),
+        "rl/q_mean": mean(lesson.q_mean),
+        "rl/td_error": mean(jnp.abs(lesson.error)),
+        "retrieval/weight_entropy": mean(lesson.weight_entropy),
+        "retrieval/u_norm": mean(lesson.u_norm),
     }
-    return {"rl": huber(errors, config.huber).mean(), "kl": price, **auxiliary}, metrics
+    return {"rl": mean(huber(lesson.error, config.huber)), "kl": mean(lesson.price), **auxiliary}, metrics
+
+
+def learn_from(
+    agent: Agent,
+    target: Agent,
+    sequence: Sequence,
+    encoded: EncodedBatch | None,
+    target_encoded: EncodedBatch | None,
+    key: PRNGKeyArray,
+    config: LearnerConfig,
+) -> Lesson:
+    """Double Q-learning along one sequence, from its burn-in on; consumes `key`. The target reads without noise."""
+    start_key, read_key = jax.random.split(key)
+    steps = sequence.action.shape[0]
+    burn_in = sequence.frames.is_first.shape[0] - steps - 1
+    frames = sequence.frames._replace(told=agent.listen(sequence.frames.told))
+    target_frames = sequence.frames._replace(told=target.listen(sequence.frames.told))
+    state, target_state = agent.start(start_key), target.start(None)
+    if burn_in:
+        state = jax.lax.stop_gradient(agent.unroll(state, frames.at(slice(burn_in)), encoded, None).state)
+        target_state = target.unroll(target_state, target_frames.at(slice(burn_in)), target_encoded, None).state
+    # The frames whose values are learnt, and the one after them, which is only bootstrapped from.
+    learnt, last = frames.at(slice(burn_in, -1)), frames.at(slice(-1, None))
+    memory, s = agent.states(state.core, learnt)
+    retrieved = agent.retrieve(state.retrieval, s, learnt.is_first, encoded, read_key)
+    q = agent.head(retrieved.agent_state, retrieved.z)
+    slots = jax.tree.map(lambda column: column[-1], retrieved.state)
+    after = agent.unroll(AgentState(memory, slots), last, encoded, None).q_values
+    # The target's first frame only brings its memory up to date: without a memory, the compiler leaves it out.
+    first = target.unroll(target_state, target_frames.at(slice(burn_in, burn_in + 1)), target_encoded, None)
+    next_target = target.unroll(first.state, target_frames.at(slice(burn_in + 1, None)), target_encoded, None).q_values
+    error = double_q_error(
+        q,
+        sequence.action,
+        sequence.reward,
+        config.discount * sequence.discount,
+        jnp.concatenate([q[1:], after]),
+        next_target,
+    )
+    # The bottleneck may move neither encoder nor summariser (App. training losses): both are cut off.
+    detached = agent.retrieval.detach(encoded)
+    price = agent.retrieve(state.retrieval, jax.lax.stop_gradient(s), learnt.is_first, detached, read_key).kl
+    weight = retrieved.selection.weight
+    entropy = -(weight * jnp.log(weight + 1e-9)).sum(-1)
+    return Lesson(
+        error=error,
+        price=price.sum(-1),  # every slot pays for its own query
+        q_mean=q.mean(-1),
+        weight_entropy=entropy.sum(-1) / max(entropy.shape[-1], 1),  # a plain agent has no slots
+        u_norm=jnp.linalg.norm(retrieved.u, axis=-1),
+    )
 
 
 def _prepare_tasks(agent: Agent, batches: RetrievalBatch | None) -> tuple[EncodedBatch | None, Losses]:
@@ -66,8 +132,8 @@ def gradient(
 ) -> tuple[PyTree, Losses, Metrics]:
     """Gradient of the weighted sum of the losses, routed as the paper says (App. training losses). Consumes `key`.
 
-    The RL loss moves everything. The auxiliary losses move encoder, summariser and their own heads: they depend on
-    nothing else. The bottleneck's price moves the retrieval process alone: see `prices_of_states`.
+    The RL loss moves everything. The auxiliary losses move encoder, memory, summariser and their own heads: they depend
+    on nothing else. The bottleneck's price moves the retrieval process alone: see `learn_from`.
     """
     weights = {"rl": 1.0, **vars(config.weights)}
 

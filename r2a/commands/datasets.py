@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import tyro
-from rich.table import Table
+from rich.table import Column, Table
 
 from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
@@ -86,3 +86,22 @@ def show(dataset: OfflineDataset) -> None:
     for name, column in dataset.columns.items():
         columns.add_row(name, str(column.dtype), " x ".join(map(str, column.shape)))
     CONSOLE.print(columns)
+    if provenance.get("card"):
+        show_card(provenance["card"], provenance.get("note", ""))
+
+
+def show_card(card: Mapping[str, Any], note: str) -> None:
+    """What the collector noted of each task (BabyAI)."""
+    table = Table(Column("task", no_wrap=True), "episodes", "solved", "cut off", "length", "return", "dropped seeds")
+    for name, entry in card.items():
+        table.add_row(
+            name,
+            f"{entry['episodes']:,}",
+            f"{entry['success_rate']:.0%}",
+            f"{entry['cut_off']:.0%}",
+            f"{entry['mean_length']:.1f}",
+            f"{entry['mean_return']:.2f}",
+            ", ".join(f"{count} {reason}" for reason, count in entry["dropped"].items()),
+        )
+    CONSOLE.print(table)
+    CONSOLE.print(note)

@@ -18,12 +18,12 @@ from r2a.config import RunConfig
 from r2a.data.dataset import OfflineDataset, find_dataset
 from r2a.data.retrieval_batch import ResidentData, load_resident
 from r2a.environments.gridroboman.expert import ceilings_and_floors
-from r2a.experiments.presets import DEMO, preset
-from r2a.training.collect import ScriptedConfig, collect
+from r2a.experiments.gridroboman.presets import DEMO, SMOKE
+from r2a.training.collect.gridroboman import ScriptedConfig, collect
 from r2a.training.compilation import use_compilation_cache
-from r2a.training.evaluate import evaluate
+from r2a.training.evaluate import evaluate, sources_to_evaluate
 from r2a.training.metrics import CONFIG, read_metrics
-from r2a.training.offline import Interrupted, sources_to_evaluate, train
+from r2a.training.offline import Interrupted, train
 from r2a.training.record import record_episode
 from r2a.viewer.curves import curves_of_sources
 from r2a.viewer.report import TaskReturns, write_report
@@ -55,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
     options = parse(Demo, argv, "demo")
     use_compilation_cache()
     learner = replace(DEMO.learner, schedule_steps=options.steps)
-    config = preset("smoke") if options.smoke else replace(DEMO, steps=options.steps, learner=learner)
+    config = SMOKE if options.smoke else replace(DEMO, steps=options.steps, learner=learner)
     config = replace(config, seed=options.seed)
     dataset = demo_dataset(options.datasets, config)
     folder = options.runs / f"demo-{'smoke' if options.smoke else config.steps}-{config.seed}"
@@ -91,7 +91,9 @@ def measure(agent: Agent, data: ResidentData, config: RunConfig, dataset: Offlin
     """Returns per task reading the right, a wrong and a random task's data, beside expert and floor."""
     count = config.data.num_tasks
     key, bounds_key = jax.random.split(jax.random.key(config.seed + 17))
-    returns = {s: evaluate(agent, data, config, s, key).per_task() for s in sources_to_evaluate(config)}
+    returns = {
+        s: evaluate(agent, data, config, dataset.task_names, s, key).per_task() for s in sources_to_evaluate(config)
+    }
     expert, floor = ceilings_and_floors(count, bounds_key)
     return [
         TaskReturns(

@@ -19,9 +19,10 @@ from r2a.data.retrieval_batch import check_fits, load_resident
 from r2a.environments.gridroboman import GRIDROBOMAN
 from r2a.errors import UserError
 from r2a.training.compilation import use_compilation_cache
-from r2a.training.evaluate import evaluate
+from r2a.training.evaluate import evaluate, sources_to_evaluate
 from r2a.training.metrics import read_run_config
-from r2a.training.offline import load_run, read_config, sources_to_evaluate
+from r2a.training.offline import load_run, read_config
+from r2a.training.tasks import choose_tasks
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,9 @@ class Evaluate:
     run: tyro.conf.Positional[Path]
     retrieve_from: str = ""
     """Name or path of the data set to read from (default: the one the agent was trained with)."""
-    source: Literal["right", "wrong", "random", "all"] = "all"
-    """Which task's episodes are read: the evaluated one's, another one's, or any."""
+    source: Literal["right", "wrong", "random", "all_tasks", "all"] = "all"
+    """Whose episodes are read: the evaluated task's, another one's, any one's, or all tasks' together; all: each of
+    those that the agent was trained for."""
     seed: int = 0
     datasets: Path = Path("datasets")
     json: bool = False
@@ -55,21 +57,24 @@ def main(argv: Sequence[str]) -> int:
             f"{dataset.path} is not what {options.run} was trained with any more; "
             f"to read from it all the same, say --retrieve-from {dataset.path}."
         )
-    names = GRIDROBOMAN.spec.task_names[: config.data.num_tasks]
-    if dataset.environment != config.environment or dataset.task_names[: len(names)] != names:
+    config, dataset = choose_tasks(config, dataset)
+    names = config.data.tasks or GRIDROBOMAN.spec.task_names[: config.data.num_tasks]
+    if dataset.task_names[: len(names)] != tuple(names):
         raise UserError(f"{dataset.path} has other tasks than {options.run} was trained on; choose another data set.")
     _, state = load_run(options.run, dataset)
     check_fits(dataset, config.data, config.agent.retrieval)
     data = load_resident(dataset, config.data.num_tasks)
     sources = sources_to_evaluate(config) if options.source == "all" else (options.source,)
-    results = {source: evaluate(state.params, data, config, source, jax.random.key(options.seed)) for source in sources}
+    results = {
+        source: evaluate(state.params, data, config, names, source, jax.random.key(options.seed)) for source in sources
+    }
     if options.json:
         per_task = {s: dict(zip(names, map(float, r.per_task()), strict=True)) for s, r in results.items()}
         print(json.dumps({"mean": {s: r.mean() for s, r in results.items()}, "per_task": per_task}))
         return 0
     table = Table("task", *sources, title=f"{options.run}, reading from {dataset.name}")
     for row in zip(names, *(r.per_task() for r in results.values()), strict=True):
-        table.add_row(row[0], *(f"{value:.1f}" for value in row[1:]))
+        table.add_row(row[0], *(f"{value:.2f}" for value in row[1:]))
     table.add_section()
     table.add_row("mean", *(f"{r.mean():.2f}" for r in results.values()))
     CONSOLE.print(table)

@@ -15,11 +15,12 @@ from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE, progress_bar
 from r2a.config import RunConfig
 from r2a.data.dataset import find_dataset
-from r2a.errors import UserError
-from r2a.experiments.presets import arm, preset
+from r2a.experiments.presets import EXPERIMENTS, arm, preset
 from r2a.training.compilation import use_compilation_cache
+from r2a.training.evaluate import score_name, sources_to_evaluate
 from r2a.training.metrics import read_metrics, tensorboard_is_installed
 from r2a.training.offline import Interrupted, Progress, read_config, train
+from r2a.training.tasks import choose_tasks
 from r2a.viewer.curves import curves_of_sources, plot_curves
 
 
@@ -29,16 +30,23 @@ class Train:
 
     A preset sets all options below; each can be overridden. Go on with a run that was stopped by --resume.
 
+    Agents of gridroboman: ra_dqn; dqn, without retrieval; dqn_matched, the same with as many parameters; ra_dqn_random,
+    which reads random tasks' data.
+
+    Agents of babyai: ra_rdqn_multi, which reads from all levels' data; ra_rdqn_single, from its own level's;
+    ra_rdqn_multi_no_ib, without information bottleneck; ra_rdqn_random, from a random level's; rdqn, without retrieval.
+
     Examples:
       r2a train gridroboman --agent ra_dqn --data.num-tasks 10
       r2a train gridroboman --preset paper --agent dqn --data.task-input one_hot
+      r2a train babyai --agent ra_rdqn_multi --data.tasks GoToLocal PickupLoc PutNextLocal
       r2a train gridroboman --retrieval.k-traj 5 --retrieval.summariser gru --name wider
       r2a train --resume runs/wider
     """
 
-    environment: tyro.conf.Positional[Literal["gridroboman"]] = "gridroboman"
-    agent: Literal["dqn", "dqn_matched", "ra_dqn", "ra_dqn_random"] = "ra_dqn"
-    """dqn: no retrieval; dqn_matched: none, but as many parameters; ra_dqn_random: reads random tasks' data."""
+    environment: tyro.conf.Positional[Literal["gridroboman", "babyai"]] = "gridroboman"
+    agent: str = ""
+    """One of the agents named above (default: the first of its environment)."""
     preset: Literal["paper", "laptop", "smoke"] = "laptop"
     name: str = ""
     """Name of the run folder under --runs (default: AGENT-TASKS-SEED)."""
@@ -51,29 +59,34 @@ class Train:
     config: Annotated[RunConfig, tyro.conf.arg(name="")] = field(default_factory=RunConfig)
 
 
-def named_preset(argv: Sequence[str]) -> str:
-    """The preset that the command line names: its values are the defaults of all other options."""
+def named_preset(argv: Sequence[str]) -> tuple[str, str]:
+    """The environment and the preset that the command line names: they decide the defaults of all other options."""
+    environment, name = "gridroboman", "laptop"
     for i, argument in enumerate(argv):
+        if argument in EXPERIMENTS and (i == 0 or not argv[i - 1].startswith("--")):
+            environment = argument
         if argument == "--preset" and i + 1 < len(argv):
-            return argv[i + 1]
+            name = argv[i + 1]
         if argument.startswith("--preset="):
-            return argument.partition("=")[2]
-    return "laptop"
+            name = argument.partition("=")[2]
+    return environment, name
 
 
 def main(argv: Sequence[str]) -> int:
     """Train with a progress bar; end with a table."""
-    name = named_preset(argv)
-    options = parse(Train, argv, "train", default=Train(preset=name, config=preset(name)))  # type: ignore[arg-type]
+    environment, name = named_preset(argv)
+    default = Train(environment, preset=name, config=preset(environment, name))  # type: ignore[arg-type]
+    options = parse(Train, argv, "train", default=default)
     use_compilation_cache()
     if options.resume is not None:
         folder, config = options.resume, read_config(options.resume)
+        dataset = find_dataset(config.data.dataset, options.datasets)
+        config, dataset = choose_tasks(config, dataset)
     else:
-        config = arm(with_whole_schedule(options.config, argv), options.agent)
-        folder = options.runs / (options.name or f"{options.agent}-{config.data.num_tasks}-{config.seed}")
-    dataset = find_dataset(config.data.dataset, options.datasets)
-    if dataset.environment != config.environment:
-        raise UserError(f"{dataset.path} holds episodes of {dataset.environment}, not of {config.environment}.")
+        agent = options.agent or EXPERIMENTS[environment].ARMS[0]
+        config = arm(with_whole_schedule(options.config, argv), agent)
+        config, dataset = choose_tasks(config, find_dataset(config.data.dataset, options.datasets))
+        folder = options.runs / (options.name or f"{agent}-{config.data.num_tasks}-{config.seed}")
     try:
         with training_bar(config) as watch:
             train(
@@ -82,7 +95,7 @@ def main(argv: Sequence[str]) -> int:
     except Interrupted:
         CONSOLE.print(f"Stopped; everything is saved. Go on with: r2a train --resume {folder}")
         return 130
-    show_result(folder)
+    show_result(folder, config)
     plot = folder / "returns.png"
     plot_curves(curves_of_sources([read_metrics(folder)]), plot)
     CONSOLE.print(f"The curve: {plot}")
@@ -100,26 +113,28 @@ def with_whole_schedule(config: RunConfig, argv: Sequence[str]) -> RunConfig:
 @contextmanager
 def training_bar(config: RunConfig) -> Iterator[Callable[[Progress], None]]:
     """A progress bar and the function that moves it."""
-    with progress_bar("{task.fields[rate]:.0f} steps/s", "return {task.fields[value]}") as bar:
+    source = sources_to_evaluate(config)[0]
+    with progress_bar("{task.fields[rate]:.0f} steps/s", score_name(config) + " {task.fields[value]}") as bar:
         row = bar.add_task("compiling", total=config.steps, rate=0.0, value="-")
 
         def watch(progress: Progress) -> None:
-            value = progress.metrics.get("eval/right")
+            value = progress.metrics.get(f"eval/{source}")
             if value is not None:
-                bar.update(row, value=f"{value:.1f}")
+                bar.update(row, value=f"{value:.2f}")
             bar.update(row, completed=progress.step, description="training", rate=progress.steps_per_second)
 
         yield watch
 
 
-def show_result(folder: Path) -> None:
+def show_result(folder: Path, config: RunConfig) -> None:
     """The last evaluation of a run, per task."""
-    last = next(line for line in reversed(read_metrics(folder)) if "eval/right" in line)
-    table = Table("task", "return", title=f"{folder} after {last['step']:,} steps")
+    sources, score = sources_to_evaluate(config), score_name(config)
+    last = next(line for line in reversed(read_metrics(folder)) if f"eval/{sources[0]}" in line)
+    table = Table("task", score, title=f"{folder} after {last['step']:,} steps")
     for name, value in last.items():
-        if name.startswith("eval/right/"):
-            table.add_row(name.removeprefix("eval/right/"), f"{value:.1f}")
+        if name.startswith(f"eval/{sources[0]}/"):
+            table.add_row(name.removeprefix(f"eval/{sources[0]}/"), f"{value:.2f}")
     CONSOLE.print(table)
-    for source in ("right", "wrong", "random"):
-        if f"eval/{source}" in last:
-            CONSOLE.print(f"mean return reading the {source} task's data: {last[f'eval/{source}']:.2f}")
+    for source in sources:
+        whose = "all tasks'" if source == "all_tasks" else f"the {source} task's"
+        CONSOLE.print(f"mean {score} reading {whose} data: {last[f'eval/{source}']:.2f}")

@@ -138,6 +138,22 @@ class OfflineDataset:
         }
         return replace(self, manifest=manifest, columns={name: c[:episodes] for name, c in self.columns.items()})
 
+    def select(self, names: Sequence[str]) -> OfflineDataset:
+        """The named tasks alone, in the given order; their episodes are copied into memory."""
+        known = self.task_names
+        missing = [name for name in names if name not in known]
+        if missing:
+            raise UserError(f"{self.path} has no task {missing[0]!r}; its tasks are {', '.join(known)}.")
+        rows = np.concatenate([self.episodes(known.index(name)) for name in names])
+        columns = {name: np.asarray(column[rows]) for name, column in self.columns.items()}
+        columns["task_id"] = np.array([names.index(known[task]) for task in columns["task_id"]], np.int16)
+        manifest = self.manifest | {
+            "task_names": list(names),
+            "episodes": len(rows),
+            "tasks": {name: self.manifest["tasks"][name] for name in names},
+        }
+        return replace(self, manifest=manifest, columns=columns)
+
     def verify(self) -> None:
         """Read the whole data set; a UserError names the file and what is wrong with it, if anything."""
         whole = OfflineDataset.open(self.path)

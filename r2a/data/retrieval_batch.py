@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 from r2a.config import DataConfig, RetrievalConfig
 from r2a.data.dataset import LEARNING, RETRIEVAL, OfflineDataset
 from r2a.errors import UserError
-from r2a.types import RetrievalBatch, Trajectory, Transition
+from r2a.types import Frames, RetrievalBatch, Sequence, Trajectory
 
 
 class EpisodeTable(NamedTuple):
@@ -30,6 +30,7 @@ class ResidentData(NamedTuple):
     """A data set's columns on the device, and who may read which episode."""
 
     observation: Shaped[Array, "E L+1 ..."]
+    told: Shaped[Array, "E w"]
     action: Int[Array, "E L"]
     reward: Float[Array, "E L"]
     length: Int[Array, " E"]
@@ -40,13 +41,14 @@ class ResidentData(NamedTuple):
     retrieval: EpisodeTable
 
 
-def load_resident(dataset: OfflineDataset, num_tasks: int, seed: int = 0) -> ResidentData:
+def load_resident(dataset: OfflineDataset, num_tasks: int, *, learn_from_all: bool = False) -> ResidentData:
     """Put the first `num_tasks` tasks of a data set on the device."""
     data = dataset.subset(num_tasks)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
 
     def table(split: int) -> EpisodeTable:
-        rows = [generator.permutation(data.episodes(task, split)) for task in range(num_tasks)]
+        own = None if split == LEARNING and learn_from_all else split
+        rows = [generator.permutation(data.episodes(task, own)) for task in range(num_tasks)]
         for name, members in zip(data.task_names, rows, strict=True):
             if len(members) == 0:
                 raise UserError(f"{dataset.path} has no {['learning', 'retrieval'][split]} episodes of task {name!r}.")
@@ -54,12 +56,18 @@ def load_resident(dataset: OfflineDataset, num_tasks: int, seed: int = 0) -> Res
         padded = np.stack([np.resize(members, count.max()) for members in rows])
         return EpisodeTable(jnp.asarray(padded, jnp.int32), jnp.asarray(count, jnp.int32))
 
-    columns = {name: jnp.asarray(data.columns[name]) for name in ResidentData._fields if name in data.columns}
-    return ResidentData(**columns, learning=table(LEARNING), retrieval=table(RETRIEVAL))
+    told = data.columns.get("told", np.zeros((data.num_episodes, 0), np.uint8))
+    columns = {name: data.columns[name] for name in ResidentData._fields if name in data.columns}
+    # Words are read one by one: those that no episode has are left out.
+    columns["told"] = told[:, : np.max(np.flatnonzero(np.any(told, axis=0)), initial=-1) + 1]
+    on_device = {name: jnp.asarray(column) for name, column in columns.items()}
+    return ResidentData(**on_device, learning=table(LEARNING), retrieval=table(RETRIEVAL))
 
 
 def check_fits(dataset: OfflineDataset, data: DataConfig, retrieval: RetrievalConfig) -> None:
     """Refuse settings that this data set cannot serve, with one clear sentence."""
+    if retrieval.variant in ("none", "slots_only"):
+        return
     fewest = min(len(dataset.episodes(task, RETRIEVAL)) for task in range(min(data.num_tasks, len(dataset.task_names))))
     length = retrieval.length or dataset.max_length
     if retrieval.trajectories > fewest:
@@ -85,20 +93,37 @@ class Places(NamedTuple):
     step: Int[Array, "*b"]
 
 
-def draw_transitions(data: ResidentData, task: Int[Array, ""], count: int, key: PRNGKeyArray) -> Transition:
-    """Uniform over the task's learning episodes, then over the steps of each; consumes `key`."""
+def draw_sequences(
+    data: ResidentData, task: Int[Array, ""], count: int, config: DataConfig, key: PRNGKeyArray
+) -> Sequence:
+    """Uniform over the task's learning episodes, then over the places in each where a sequence fits; consumes `key`.
+
+    A sequence never leaves its episode: steps after its end are not valid, and frames of a burn-in before its start
+    precede a frame that is marked as first.
+    """
     episode_key, step_key = jax.random.split(key)
     place = jax.random.randint(episode_key, (count,), 0, data.learning.count[task])
     episode = data.learning.rows[task, place]
-    length = data.length[episode]
-    step = jax.random.randint(step_key, (count,), 0, length)
-    ends = data.terminated[episode] & (step + 1 == length)
-    return Transition(
-        observation=data.observation[episode, step],
-        action=data.action[episode, step].astype(jnp.int32),
-        reward=data.reward[episode, step],
+    length, steps = data.length[episode], config.sequence_steps
+    first = jax.random.randint(step_key, (count,), 0, jnp.maximum(length - steps, 0) + 1)
+    row, length = episode[:, None], length[:, None]
+    seen = first[:, None] + jnp.arange(-config.burn_in, steps + 1)
+    step = first[:, None] + jnp.arange(steps)
+    before, at = jnp.clip(seen - 1, 0, data.reward.shape[1] - 1), jnp.minimum(step, data.reward.shape[1] - 1)
+    ends = data.terminated[row] & (step + 1 == length)
+    frames = Frames(
+        observation=data.observation[row, jnp.clip(seen, 0, length)],
+        told=data.told[episode],
+        previous_action=jnp.where(seen > 0, data.action[row, before].astype(jnp.int32), -1),
+        previous_reward=jnp.where(seen > 0, data.reward[row, before], 0.0),
+        is_first=seen == 0,
+    )
+    return Sequence(
+        frames,
+        action=data.action[row, at].astype(jnp.int32),
+        reward=data.reward[row, at],
         discount=1.0 - ends.astype(jnp.float32),
-        next_observation=data.observation[episode, step + 1],
+        valid=step < length,
     )
 
 
@@ -128,6 +153,7 @@ def read_pieces(data: ResidentData, places: Places, config: RetrievalConfig) -> 
     ends = data.terminated[episode][:, None] & (step + 1 == length)
     trajectories = Trajectory(
         observation=data.observation[row, step],
+        told=data.told[episode],
         action=data.action[row, step].astype(jnp.int32),
         reward=data.reward[row, step],
         discount=1.0 - ends.astype(jnp.float32),
@@ -144,6 +170,15 @@ def draw_retrieval_batch(
 ) -> RetrievalBatch:
     """Distinct retrieval episodes of the task, cut to the configured piece; consumes `key`."""
     return read_pieces(data, place_pieces(data, task, config, key), config)
+
+
+def draw_mixed_batch(
+    data: ResidentData, tasks: Int[Array, " S"], config: RetrievalConfig, key: PRNGKeyArray
+) -> RetrievalBatch:
+    """One batch with as many episodes of each of several tasks; consumes `key`."""
+    keys = jax.random.split(key, tasks.shape[0])
+    batches = jax.vmap(lambda task, k: draw_retrieval_batch(data, task, config, k))(tasks, keys)
+    return jax.tree.map(lambda column: column.reshape(column.shape[0] * column.shape[1], *column.shape[2:]), batches)
 
 
 def draw_tasks(config: DataConfig, key: PRNGKeyArray) -> Int[Array, " M"]:
@@ -176,9 +211,9 @@ def tell_task_of(batch: RetrievalBatch, config: DataConfig) -> RetrievalBatch:
 
 
 class BatchPlan(NamedTuple):
-    """One learner step's batch, as far as it is small: its transitions [M b], and where its pieces [M N] lie."""
+    """One learner step's batch, as far as it is small: its sequences [M b], and where its pieces [M N] lie."""
 
-    transitions: Transition
+    sequences: Sequence
     pieces: Places
 
 
@@ -187,38 +222,48 @@ def plan_learning_batch(
 ) -> BatchPlan:
     """All that is random about a learner step's batch, for its M tasks; consumes `key`.
 
-    Small enough to be made for many steps at once, which is much cheaper than step by step.
+    Small enough to be made for many steps at once, which is much cheaper than step by step. Tasks that read from the
+    same batch, that of all tasks, are put together as one.
     """
-    task_key, source_key, transition_key, retrieval_key = jax.random.split(key, 4)
+    task_key, source_key, sequence_key, retrieval_key = jax.random.split(key, 4)
     m = config.tasks_per_step
     tasks = draw_tasks(config, task_key)
-    sources = (
-        tasks if config.retrieve_from == "same_task" else jax.random.randint(source_key, (m,), 0, config.num_tasks)
-    )
+    sources = source_tasks(config, tasks, source_key)
     per_task = config.batch_size // m
-    transitions = jax.vmap(lambda task, k: draw_transitions(data, task, per_task, k))(
-        tasks, jax.random.split(transition_key, m)
+    sequences = jax.vmap(lambda task, k: draw_sequences(data, task, per_task, config, k))(
+        tasks, jax.random.split(sequence_key, m)
     )
-    transitions = transitions._replace(
-        observation=tell_task(transitions.observation, tasks[:, None], config),
-        next_observation=tell_task(transitions.next_observation, tasks[:, None], config),
-    )
+    told_task = tell_task(sequences.frames.observation, tasks[:, None, None], config)
+    sequences = sequences._replace(frames=sequences.frames._replace(observation=told_task))
     pieces = jax.vmap(lambda task, k: place_pieces(data, task, retrieval, k))(
-        sources, jax.random.split(retrieval_key, m)
+        sources, jax.random.split(retrieval_key, len(sources))
     )
-    return BatchPlan(transitions, pieces)
+    if config.retrieve_from == "all_tasks":
+        sequences, pieces = jax.tree.map(
+            lambda a: a.reshape(1, a.shape[0] * a.shape[1], *a.shape[2:]), (sequences, pieces)
+        )
+    return BatchPlan(sequences, pieces)
+
+
+def source_tasks(config: DataConfig, tasks: Int[Array, " M"], key: PRNGKeyArray) -> Int[Array, " S"]:
+    """Whose episodes are read by the tasks of a learner step; consumes `key`."""
+    if config.retrieve_from == "all_tasks":
+        return jnp.arange(config.num_tasks)
+    if config.retrieve_from == "same_task":
+        return tasks
+    return jax.random.randint(key, tasks.shape, 0, config.num_tasks)
 
 
 def read_learning_batch(
     data: ResidentData, config: DataConfig, retrieval: RetrievalConfig, plan: BatchPlan
-) -> tuple[Transition, RetrievalBatch]:
-    """The planned batch: transitions and, read now, the pieces to retrieve from."""
+) -> tuple[Sequence, RetrievalBatch]:
+    """The planned batch: sequences and, read now, the pieces to retrieve from."""
     batches = jax.vmap(lambda places: read_pieces(data, places, retrieval))(plan.pieces)
-    return plan.transitions, tell_task_of(batches, config)
+    return plan.sequences, tell_task_of(batches, config)
 
 
 def draw_learning_batch(
     data: ResidentData, config: DataConfig, retrieval: RetrievalConfig, key: PRNGKeyArray
-) -> tuple[Transition, RetrievalBatch]:
+) -> tuple[Sequence, RetrievalBatch]:
     """One learner step's batch; consumes `key`."""
     return read_learning_batch(data, config, retrieval, plan_learning_batch(data, config, retrieval, key))

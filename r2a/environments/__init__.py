@@ -1,6 +1,15 @@
-"""The worlds agents act in; importing this room registers them with Gymnasium."""
+"""The worlds agents act in; importing this room registers them with Gymnasium.
 
-from r2a.environments import gridroboman
-from r2a.environments.interface import Environment, EnvironmentSpec
+By name only: what an environment needs (jax, minigrid) is imported when somebody makes one. Processes that only step
+BabyAI never load jax.
+"""
 
-__all__ = ["Environment", "EnvironmentSpec", "gridroboman"]
+import gymnasium
+
+ENTRY_POINTS = {
+    "r2a/Gridroboman-v0": "r2a.environments.gridroboman.gym:GridrobomanEnv",
+    "r2a/BabyAI-v0": "r2a.environments.babyai.gym:BabyAIEnv",
+}
+for _name, _entry_point in ENTRY_POINTS.items():
+    if _name not in gymnasium.registry:
+        gymnasium.register(id=_name, entry_point=_entry_point)

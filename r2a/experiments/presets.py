@@ -1,143 +1,28 @@
-"""Named settings: the paper's, one for a laptop, one for tests; and the arms of the gridroboman experiment."""
+"""Named settings, and the agents that are compared with each other, of every environment."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import jax
-
-from r2a.agents.agent import parameter_count
-from r2a.agents.build import build_agent
-from r2a.config import (
-    AgentConfig,
-    AuxiliaryConfig,
-    DataConfig,
-    EncoderConfig,
-    EvaluationConfig,
-    HeadConfig,
-    LearnerConfig,
-    LossWeights,
-    RetrievalConfig,
-    RunConfig,
-)
+from r2a.config import RunConfig
 from r2a.errors import UserError
+from r2a.experiments.babyai import presets as babyai
+from r2a.experiments.gridroboman import presets as gridroboman
 
-PAPER = RunConfig(
-    learner=LearnerConfig(adam_epsilon=1e-7),  # App. Atari, Table 2: what is not specified is as for Atari
-    data=DataConfig(dataset="gridroboman-online"),
-    steps=1_000_000,
-)
-"""The paper's values, most of them the defaults of r2a/config.py; its data: `r2a collect gridroboman --method online
---episodes 100000`."""
-
-LAPTOP = RunConfig(
-    agent=AgentConfig(
-        encoder=EncoderConfig(features="positions", hidden=(128, 128)),
-        retrieval=RetrievalConfig(
-            slots=2,
-            slot_size=64,
-            key_size=32,
-            length=3,
-            k_traj=24,
-            k_states=0,
-            summariser="linear",
-            summary_size=64,
-            bottleneck_std=0.03,
-            kl_reduction="mean",
-            auxiliary=AuxiliaryConfig(bins=21, low=-1.0, high=4.0, discount=0.9),
-        ),
-        head=HeadConfig(hidden=(128,)),
-    ),
-    learner=LearnerConfig(
-        optimiser="muon",
-        learning_rate=4e-3,
-        schedule_steps=2_500,
-        discount=0.9,
-        target_period=50,
-        weights=LossWeights(kl=1e-4, action=0.03, value=0.03, reward=0.03),
-    ),
-    data=DataConfig(tasks_per_step=10, batch_size=320),
-    steps=2_500,
-    steps_per_call=50,
-    evaluate_every=250,
-    checkpoint_every=250,
-)
-
-DEMO = replace(LAPTOP, data=replace(LAPTOP.data, dataset="gridroboman-demo"))
-"""The laptop preset on the data of its ten tasks alone."""
-
-SMOKE = replace(
-    LAPTOP,
-    agent=AgentConfig(
-        encoder=EncoderConfig(features="positions", hidden=(16, 16)),
-        retrieval=replace(
-            LAPTOP.agent.retrieval, slot_size=8, key_size=8, summary_size=16, trajectories=8, k_traj=6, k_states=4
-        ),
-        head=HeadConfig(hidden=(), attention_heads=2),
-    ),
-    data=DataConfig(dataset="gridroboman-smoke", num_tasks=3, tasks_per_step=3, batch_size=24),
-    evaluation=EvaluationConfig(episodes=2, retrieval_batches=2),
-    steps=40,
-    steps_per_call=10,
-    evaluate_every=20,
-    checkpoint_every=10,
-)
-
-PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE}
-ARMS = ("dqn", "dqn_matched", "ra_dqn", "ra_dqn_random")
+EXPERIMENTS = {"gridroboman": gridroboman, "babyai": babyai}
 
 
-def preset(name: str) -> RunConfig:
+def preset(environment: str, name: str) -> RunConfig:
     """The settings of that name."""
-    if name not in PRESETS:
-        raise UserError(f"There is no preset {name!r}; choose one of {', '.join(PRESETS)}.")
-    return PRESETS[name]
+    presets = EXPERIMENTS[environment].PRESETS
+    if name not in presets:
+        raise UserError(f"There is no preset {name!r}; choose one of {', '.join(presets)}.")
+    return presets[name]
 
 
 def arm(config: RunConfig, name: str) -> RunConfig:
-    """One arm of the comparison: what differs from RA-DQN, and nothing else.
-
-    dqn: no retrieval; dqn_matched: no retrieval, but as many parameters; ra_dqn_random: retrieval that reads
-    a random task's data in training and test, the control for capacity and auxiliary losses.
-    """
-    plain = replace(config, agent=replace(config.agent, retrieval=replace(config.agent.retrieval, variant="none")))
-    if name == "dqn":
-        return plain
-    if name == "dqn_matched":
-        return widen_to_match(plain, config)
-    if name == "ra_dqn":
-        return config
-    if name == "ra_dqn_random":
-        return replace(config, data=replace(config.data, retrieve_from="random_task"))
-    raise UserError(f"There is no agent {name!r}; choose one of {', '.join(ARMS)}.")
-
-
-def size_of(config: RunConfig, numbers: int = 11, num_actions: int = 7) -> int:
-    """How many parameters the agent of `config` has; its environment shows `numbers` numbers."""
-    told = config.data.num_tasks if config.data.task_input == "one_hot" else 0
-    agent = jax.eval_shape(lambda: build_agent(config.agent, numbers + told, num_actions, jax.random.key(0)))
-    return parameter_count(agent)
-
-
-def widen_to_match(plain: RunConfig, full: RunConfig) -> RunConfig:
-    """The plain agent with all layers widened by one factor, to the parameter count nearest to the full agent's."""
-    wanted = size_of(full)
-
-    def widened(width: int) -> RunConfig:
-        factor = width / plain.agent.encoder.hidden[-1]
-        hidden = tuple(round(factor * size) for size in plain.agent.encoder.hidden)
-        head = tuple(round(factor * size) for size in plain.agent.head.hidden)
-        return replace(
-            plain,
-            agent=replace(
-                plain.agent,
-                encoder=replace(plain.agent.encoder, hidden=hidden),
-                head=replace(plain.agent.head, hidden=head),
-            ),
+    """One of the agents that are compared in the config's environment: what sets it apart, and nothing else."""
+    experiment = EXPERIMENTS[config.environment]
+    if name not in experiment.ARMS:
+        raise UserError(
+            f"There is no agent {name!r} for {config.environment}; choose one of {', '.join(experiment.ARMS)}."
         )
-
-    low, high = plain.agent.encoder.hidden[-1], 16 * plain.agent.encoder.hidden[-1]
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if size_of(widened(middle)) <= wanted else (low, middle)
-    return min((widened(low), widened(high)), key=lambda config: abs(size_of(config) - wanted))
+    return experiment.arm(config, name)

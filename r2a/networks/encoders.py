@@ -5,10 +5,11 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped, UInt8
 
 from r2a.config import EncoderConfig
-from r2a.networks.dense import MLP
+from r2a.networks.dense import MLP, Linear
+from r2a.networks.recurrent import GRU
 
 BOARD_SIZE = 7
 """Side of the board whose coordinates the `positions` features read."""
@@ -55,5 +56,69 @@ class VectorEncoder(eqx.Module):
         self.mlp = MLP((feature_size, *config.hidden), key, activate_last=True)
         self.features = config.features
 
-    def __call__(self, observation: Shaped[Array, "*b n"]) -> Float[Array, "*b d"]:
+    def listen(self, told: Shaped[Array, " w"]) -> Shaped[Array, " w"]:
+        """Nothing is told to an agent that sees numbers alone."""
+        return told
+
+    def __call__(self, observation: Shaped[Array, "*b n"], heard: Shaped[Array, " w"]) -> Float[Array, "*b d"]:
+        del heard
         return self.mlp(FEATURES[self.features](observation))
+
+
+VIEW = 7
+"""Side of the square of cells that is seen."""
+SYMBOLS = (11, 6, 4)
+"""How many kinds of things, colours and states a cell can show, as BabyAI numbers them."""
+DIRECTIONS = 4
+VOCABULARY = 64
+"""Words that a mission can be made of, at most; word 0 is none."""
+
+
+class InstructedEncoder(eqx.Module):
+    """f_enc for BabyAI: a view of 7 x 7 cells, a direction, and a mission in words.
+
+    The cells come first; the mission, read by a GRU, then scales and shifts their features (FiLM), twice: two inputs
+    are never concatenated (App. implementation details).
+    """
+
+    words: Float[Array, "vocabulary c"]
+    reader: GRU
+    films: tuple[Linear, Linear]
+    symbols: Linear
+    cells: Linear
+    direction: Float[Array, "directions d"]
+    view: Linear
+    mlp: MLP
+
+    def __init__(self, config: EncoderConfig, key: PRNGKeyArray):
+        keys = jax.random.split(key, 9)
+        size, first = config.cell_size, config.hidden[0]
+        self.words = jax.random.normal(keys[0], (VOCABULARY, config.word_size))
+        self.reader = GRU(config.word_size, config.word_size, keys[1])
+        self.films = (Linear(config.word_size, 2 * size, keys[2]), Linear(config.word_size, 2 * size, keys[3]))
+        self.symbols = Linear(sum(SYMBOLS), size, keys[4], gain=len(SYMBOLS) ** -0.5 * sum(SYMBOLS) ** 0.5)
+        self.cells = Linear(size, size, keys[5], gain=2**0.5)
+        self.direction = jax.random.normal(keys[6], (DIRECTIONS, first))
+        self.view = Linear(VIEW * VIEW * size, first, keys[7], gain=2**0.5)
+        self.mlp = MLP(config.hidden, keys[8], activate_last=True)
+
+    def listen(self, told: UInt8[Array, " w"]) -> Float[Array, " c"]:
+        """The mission in a vector: the GRU's state after the last word."""
+        one_hot = jax.nn.one_hot(told, VOCABULARY)  # a gather's gradient would be a slow scatter
+        return self.reader(one_hot @ self.words, told > 0)[-1]
+
+    def __call__(self, observation: UInt8[Array, "*b n"], heard: Float[Array, " c"]) -> Float[Array, "*b d"]:
+        numbers = VIEW * VIEW * len(SYMBOLS)
+        shown = observation[..., :numbers].reshape(*observation.shape[:-1], VIEW * VIEW, len(SYMBOLS))
+        one_hots = [jax.nn.one_hot(shown[..., i], count) for i, count in enumerate(SYMBOLS)]
+        features = self.symbols(jnp.concatenate(one_hots, axis=-1))
+        features = jax.nn.relu(self.film(0, features, heard))
+        features = jax.nn.relu(self.film(1, self.cells(features), heard))
+        direction = jax.nn.one_hot(observation[..., numbers], DIRECTIONS) @ self.direction
+        flat = features.reshape(*observation.shape[:-1], -1)
+        return self.mlp(jax.nn.relu(self.view(flat) + direction))
+
+    def film(self, layer: int, features: Float[Array, "*b c"], heard: Float[Array, " e"]) -> Float[Array, "*b c"]:
+        """Scaled and shifted as the mission says."""
+        scale, shift = jnp.split(self.films[layer](heard), 2, axis=-1)
+        return features * (1.0 + scale) + shift

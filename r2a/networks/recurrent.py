@@ -5,7 +5,7 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from r2a.networks.dense import Linear
 
@@ -36,6 +36,38 @@ class GRUCell(eqx.Module):
         return candidate + update * (state - candidate)
 
 
+def previous_steps(
+    action: Int[Array, "*b L"], reward: Float[Array, "*b L"], is_first: Bool[Array, "*b L"]
+) -> tuple[Int[Array, "*b L"], Float[Array, "*b L"]]:
+    """What was done and got one step before each; -1 and 0, nothing, where an episode begins."""
+
+    def shift(a: Array) -> Array:
+        return jnp.concatenate([jnp.zeros_like(a[..., :1]), a[..., :-1]], axis=-1)
+
+    return jnp.where(is_first, -1, shift(action + 1) - 1), jnp.where(is_first, 0.0, shift(reward))
+
+
+class StepEmbedding(eqx.Module):
+    """A step as a recurrence takes it in: its encoded state, plus embeddings of an action and a reward."""
+
+    state: Linear
+    action: Float[Array, "A d"]
+    reward: Float[Array, " d"]
+
+    def __init__(self, state_size: int, num_actions: int, size: int, key: PRNGKeyArray):
+        k1, k2, k3 = jax.random.split(key, 3)
+        self.state = Linear(state_size, size, k1)
+        self.action = jax.random.normal(k2, (num_actions, size))
+        self.reward = jax.random.normal(k3, (size,))
+
+    def __call__(
+        self, state: Float[Array, "*b e"], action: Int[Array, "*b"], reward: Float[Array, "*b"]
+    ) -> Float[Array, "*b d"]:
+        # A gather's gradient would be a slow scatter; action -1, none, is an all-zero one-hot.
+        one_hot = jax.nn.one_hot(action, self.action.shape[0])
+        return jax.nn.relu(self.state(state) + one_hot @ self.action + reward[..., None] * self.reward)
+
+
 class GRU(eqx.Module):
     """A GRU over a sequence; steps that are not valid leave the state as it is."""
 
@@ -52,10 +84,25 @@ class GRU(eqx.Module):
             state = jnp.where(is_valid, self.cell.advance(projected, state), state)
             return state, state
 
-        start = jnp.zeros(self.cell.candidate_bias.shape)
         # One product for all steps: within the scan it would have as few rows as there are trajectories.
         projected = self.cell.from_input(inputs)
-        return jax.lax.scan(step, start, (projected, valid), reverse=reverse)[1]
+        return jax.lax.scan(step, self.start(), (projected, valid), reverse=reverse)[1]
+
+    def start(self) -> Float[Array, " d"]:
+        """The state before anything was seen."""
+        return jnp.zeros(self.cell.candidate_bias.shape)
+
+    def go_on(
+        self, state: Float[Array, " d"], inputs: Float[Array, "T d_in"], is_first: Bool[Array, " T"]
+    ) -> tuple[Float[Array, " d"], Float[Array, "T d"]]:
+        """From `state` on, forgetting everything where an episode begins: the last state, and all of them."""
+
+        def step(state: Array, at: tuple[Array, Array]) -> tuple[Array, Array]:
+            projected, forget = at
+            state = self.cell.advance(projected, jnp.where(forget, self.start(), state))
+            return state, state
+
+        return jax.lax.scan(step, state, (self.cell.from_input(inputs), is_first))
 
 
 class LinearRecurrence(eqx.Module):

@@ -5,33 +5,13 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from r2a.config import RetrievalConfig
 from r2a.networks.attention import TransformerBlock
-from r2a.networks.dense import GatedResidual, LayerNorm, Linear
-from r2a.networks.recurrent import GRU, LinearRecurrence
+from r2a.networks.dense import GatedResidual, LayerNorm
+from r2a.networks.recurrent import GRU, LinearRecurrence, StepEmbedding, previous_steps
 from r2a.types import Summaries, Trajectory
-
-
-class StepEmbedding(eqx.Module):
-    """What is summarised of a step: its encoded state, plus embeddings of an action and a reward."""
-
-    state: Linear
-    action: Float[Array, "A d"]
-    reward: Float[Array, " d"]
-
-    def __init__(self, state_size: int, num_actions: int, size: int, key: PRNGKeyArray):
-        k1, k2, k3 = jax.random.split(key, 3)
-        self.state = Linear(state_size, size, k1)
-        self.action = jax.random.normal(k2, (num_actions, size))
-        self.reward = jax.random.normal(k3, (size,))
-
-    def __call__(
-        self, state: Float[Array, "L e"], action: Int[Array, " L"], reward: Float[Array, " L"]
-    ) -> Float[Array, "L d"]:
-        one_hot = jax.nn.one_hot(action, self.action.shape[0])  # a gather's gradient would be a slow scatter
-        return jax.nn.relu(self.state(state) + one_hot @ self.action + reward[:, None] * self.reward)
 
 
 class Transformer(eqx.Module):
@@ -89,14 +69,8 @@ class Summariser(eqx.Module):
 
     def __call__(self, trajectory: Trajectory, states: Float[Array, "L d"]) -> Summaries:
         """Summarise one trajectory whose observations are encoded as `states`."""
-
-        def shift(a: Array) -> Array:
-            return jnp.concatenate([jnp.zeros_like(a[:1]), a[:-1]])
-
         action, reward, valid = trajectory.action, trajectory.reward, trajectory.valid
-        starts = trajectory.is_first
-        previous_action = jnp.where(starts, -1, shift(action + 1) - 1)  # -1 is no action: an all-zero one-hot
-        previous_reward = jnp.where(starts, 0.0, shift(reward))
+        previous_action, previous_reward = previous_steps(action, reward, trajectory.is_first)
         past = self.forward(self.embed_past(states, previous_action, previous_reward), valid)
         future = self.backward(self.embed_future(states, action, reward), valid, reverse=True)
         # App.: h = h_t + s_t with a GRU-style gate, so that a key tells where the step is, not only how it came there.

@@ -17,7 +17,7 @@ from r2a.retrieval.process import Process
 from r2a.retrieval.selection import best_by_return
 from r2a.retrieval.steps import SLOT_INPUTS, AgentUpdate, Reader, SlotInput, SlotInputTransformer, SlotStart, SlotUpdate
 from r2a.retrieval.summarise import Summariser
-from r2a.types import EncodedBatch, Observation, RetrievalBatch, RetrievalState, Retrieved, Selection
+from r2a.types import EncodedBatch, RetrievalBatch, RetrievalState, Retrieved, Selection, Trajectory
 
 
 def no_selection(slot_weight: Float[Array, " K"]) -> Selection:
@@ -64,7 +64,7 @@ class Retrieval(eqx.Module):
     """The full set-up of Sec. 2: summariser, auxiliary heads, and the process that reads the summaries.
 
     The parts are apart because they are trained apart: the bottleneck's price moves only `process`, the auxiliary
-    losses only `summariser`, `auxiliary` and the agent's encoder.
+    losses only `summariser`, `auxiliary` and the agent's encoder and memory.
     """
 
     summariser: Summariser
@@ -81,14 +81,14 @@ class Retrieval(eqx.Module):
         self.config = config
 
     def prepare(
-        self, batch: RetrievalBatch | None, encoder: Callable[[Observation], Float[Array, "N L d"]]
+        self, batch: RetrievalBatch | None, states_along: Callable[[Trajectory], Float[Array, "N L d"]]
     ) -> tuple[EncodedBatch, dict[str, Float[Array, ""]]]:
         """Keys and values, once for all the steps that will read them, and the auxiliary losses of the summaries."""
         assert batch is not None
         if self.config.ranking == "return":  # only what will be chosen has to be encoded
             batch = best_by_return(batch, self.config.k_traj)
         trajectories = batch.trajectories
-        states = encoder(trajectories.observation)
+        states = states_along(trajectories)
         summaries = jax.vmap(self.summariser)(trajectories, states)
         keys, values = self.process.reader.keys_and_values(summaries)
         encoded = EncodedBatch(
@@ -125,10 +125,10 @@ class WithoutBatch(eqx.Module):
     """A variant that reads no retrieval batch."""
 
     def prepare(
-        self, batch: RetrievalBatch | None, encoder: Callable[[Observation], Float[Array, "N L d"]]
+        self, batch: RetrievalBatch | None, states_along: Callable[[Trajectory], Float[Array, "N L d"]]
     ) -> tuple[None, dict[str, Float[Array, ""]]]:
         """Nothing to read, and nothing to predict from it: every auxiliary loss is zero."""
-        del batch, encoder
+        del batch, states_along
         return None, {name: jnp.zeros(()) for name in AuxiliaryHeads.NAMES}
 
     def detach(self, encoded: EncodedBatch | None) -> None:

@@ -33,7 +33,7 @@ from r2a.data.retrieval_batch import (
 )
 from r2a.errors import UserError
 from r2a.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
-from r2a.training.evaluate import Source, evaluate
+from r2a.training.evaluate import evaluate, sources_to_evaluate
 from r2a.training.metrics import MetricsWriter, read_run_config, require_tensorboard, start_run
 from r2a.types import LearnerState
 
@@ -93,24 +93,17 @@ def initial_state(config: RunConfig, dataset: OfflineDataset) -> LearnerState:
     return start_learning(agent, config.learner, run_key)
 
 
-def sources_to_evaluate(config: RunConfig) -> tuple[Source, ...]:
-    """What the agent is evaluated reading from; an agent that reads nothing is evaluated once."""
-    if config.agent.retrieval.variant in ("none", "slots_only"):
-        return ("right",)
-    return ("right", "wrong", "random")
-
-
 def evaluate_all(
     state: LearnerState, data: ResidentData, config: RunConfig, names: tuple[str, ...]
 ) -> dict[str, float]:
-    """Mean returns from each source, and per task from the right one; the same starts at every evaluation."""
+    """Mean scores from each source, and per task from the first of them; the same starts at every evaluation."""
     metrics: dict[str, float] = {}
-    for source in sources_to_evaluate(config):
-        result = evaluate(state.params, data, config, source, jax.random.key(config.seed + 1_000_003))
+    for i, source in enumerate(sources_to_evaluate(config)):
+        result = evaluate(state.params, data, config, names, source, jax.random.key(config.seed + 1_000_003))
         metrics[f"eval/{source}"] = result.mean()
-        if source == "right":
+        if i == 0:
             per_task = zip(names[: config.data.num_tasks], result.per_task(), strict=True)
-            metrics |= {f"eval/right/{name}": float(value) for name, value in per_task}
+            metrics |= {f"eval/{source}/{name}": float(value) for name, value in per_task}
     return metrics
 
 
@@ -129,7 +122,9 @@ def train(
     saved = {"config": asdict(config), "dataset": dataset.fingerprint}
     extra: dict[str, Any] = {"train_seconds": 0.0}
     # All that can be refused is refused before the run folder is made.
-    data = load_resident(dataset, config.data.num_tasks)
+    data = load_resident(
+        dataset, config.data.num_tasks, learn_from_all=config.data.learn_from == "all_episodes"
+    )
     if tensorboard:
         require_tensorboard()
     if resume:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from r2a.agents.actor import epsilon_greedy
-from r2a.agents.agent import Agent
+from r2a.agents.agent import Agent, only_seen
 from r2a.config import RunConfig
 from r2a.data.retrieval_batch import ResidentData, draw_retrieval_batch, tell_task, tell_task_of
 from r2a.environments.gridroboman import GRIDROBOMAN
@@ -45,16 +45,17 @@ def _play(
     reset_key, start_key, act_key, batch_key = jax.random.split(key, 4)
     batch = draw_retrieval_batch(data, source, config.agent.retrieval, batch_key)
     encoded, _ = agent.prepare(tell_task_of(batch, config.data))
-    start = agent.start(start_key)
 
-    def step(board, step_key):
+    def step(carried, step_key):
+        board, state, previous_action, previous_reward = carried
         seen = GRIDROBOMAN.observe(board)
-        # As in an evaluation: a feed-forward agent begins every step with the episode's first slots.
-        output = agent(start, tell_task(seen, task, config.data), encoded, None)
+        frame = only_seen(tell_task(seen, task, config.data))
+        frame = frame._replace(previous_action=previous_action, previous_reward=previous_reward)
+        output = agent(state, frame, encoded, None)
         action = epsilon_greedy(output.q_values, config.evaluation.epsilon, step_key)
         following, reward = GRIDROBOMAN.step(board, action, task)
         selection = output.retrieved.selection
-        return following, {
+        return (following, output.state, action, reward), {
             "observations": seen,
             "actions": action,
             "rewards": reward,
@@ -65,7 +66,8 @@ def _play(
         }
 
     keys = jax.random.split(act_key, GRIDROBOMAN.spec.episode_length)
-    last, columns = jax.lax.scan(step, GRIDROBOMAN.reset(reset_key), keys)
+    start = (GRIDROBOMAN.reset(reset_key), agent.start(start_key), jnp.int32(-1), jnp.zeros(()))
+    (last, *_), columns = jax.lax.scan(step, start, keys)
     columns["observations"] = jnp.concatenate([columns["observations"], GRIDROBOMAN.observe(last)[None]])
     return columns
 

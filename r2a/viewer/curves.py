@@ -22,7 +22,8 @@ X = Literal["step", "time/train_seconds"]
 X_LABELS: dict[X, str] = {"step": "learner steps", "time/train_seconds": "seconds of training"}
 
 # Sources of data keep their colour everywhere; none of them is the colour of a block on the board.
-SOURCE_COLOURS = {"right": "#0f766e", "wrong": "#b45309", "random": "#6b7280"}
+SOURCE_COLOURS = {"right": "#0f766e", "wrong": "#b45309", "random": "#6b7280", "all_tasks": "#6d28d9"}
+SOURCE_NAMES = {"right": "the right task", "wrong": "a wrong task", "random": "a random task", "all_tasks": "all tasks"}
 COLOURS = ("#0f766e", "#b45309", "#6d28d9", "#0369a1", "#be185d", "#4d7c0f", "#6b7280", "#111827")
 STYLE: dict[Any, Any] = {
     "font.size": 10,
@@ -62,7 +63,7 @@ def curves_of_sources(runs: Sequence[Metrics]) -> dict[str, Curve]:
     """The return of one agent reading the right, a wrong and a random task's data, where it was measured."""
     seen = {name for run in runs for line in run for name in line}
     return {
-        f"reading {'the right' if source == 'right' else f'a {source}'} task": Curve(runs, f"eval/{source}", colour)
+        f"reading {SOURCE_NAMES[source]}": Curve(runs, f"eval/{source}", colour)
         for source, colour in SOURCE_COLOURS.items()
         if f"eval/{source}" in seen
     }

@@ -27,7 +27,7 @@ def gradient_sizes(ranking, weights, *, with_rl, **changes):
         agent, target = (
             eqx.tree_at(lambda a: a.head.mlp, a, jax.tree.map(jnp.zeros_like, a.head.mlp)) for a in (agent, target)
         )
-        batch = batch._replace(transitions=batch.transitions._replace(reward=jnp.zeros_like(batch.transitions.reward)))
+        batch = batch._replace(sequences=batch.sequences._replace(reward=jnp.zeros_like(batch.sequences.reward)))
     learner = LearnerConfig(weights=LossWeights(**{**SILENT, **weights}))
     grads, losses, _ = jax.jit(partial(gradient, config=learner))(agent, target, batch, jax.random.key(0))
     assert with_rl or float(losses["rl"]) == 0.0

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from r2a.agents.agent import outputs_of_states
+from r2a.agents.agent import only_seen
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
 from r2a.agents.objective import LearningBatch
@@ -15,12 +15,11 @@ from r2a.config import (
     AgentConfig,
     AuxiliaryConfig,
     EncoderConfig,
-    HeadConfig,
     LearnerConfig,
     LossWeights,
     RetrievalConfig,
 )
-from r2a.types import RetrievalBatch, Trajectory, Transition
+from r2a.types import Frames, RetrievalBatch, Sequence, Trajectory
 
 ACTIONS, TRAJECTORIES, LENGTH, TASKS, STATES = 3, 4, 2, 8, 6
 UPDATES, QUESTIONS = 300, 300
@@ -47,6 +46,7 @@ def show(answer, key):
     shape = (TRAJECTORIES, LENGTH)
     trajectories = Trajectory(
         observation=jnp.ones((*shape, 1)),
+        told=jnp.zeros((TRAJECTORIES, 0), jnp.uint8),
         action=action,
         reward=reward,
         discount=jnp.ones(shape),
@@ -62,11 +62,14 @@ def draw(key):
     """Tasks with an answer each: one-step episodes, and a retrieval batch that shows the answer."""
     answer_key, action_key, show_key = jax.random.split(key, 3)
     answers = jax.random.randint(answer_key, (TASKS,), 0, ACTIONS)
-    action = jax.random.randint(action_key, (TASKS, STATES), 0, ACTIONS)
-    nothing = jnp.ones((TASKS, STATES, 1))
-    reward = (action == answers[:, None]).astype(jnp.float32)
-    transitions = Transition(nothing, action, reward, jnp.zeros((TASKS, STATES)), nothing)
-    return LearningBatch(transitions, jax.vmap(show)(answers, jax.random.split(show_key, TASKS)))
+    action = jax.random.randint(action_key, (TASKS, STATES, 1), 0, ACTIONS)
+    reward = (action == answers[:, None, None]).astype(jnp.float32)
+    two = (TASKS, STATES, 2)
+    nothing = Frames(
+        jnp.ones((*two, 1)), jnp.zeros((TASKS, STATES, 0)), jnp.full(two, -1), jnp.zeros(two), jnp.ones(two, bool)
+    )
+    sequences = Sequence(nothing, action, reward, jnp.zeros_like(reward), jnp.ones(reward.shape, bool))
+    return LearningBatch(sequences, jax.vmap(show)(answers, jax.random.split(show_key, TASKS)))
 
 
 @partial(jax.jit, static_argnames="config")
@@ -87,7 +90,7 @@ def greedy_answers(agent, shown, key):
 
     def one(answer, show_key):
         encoded, _ = agent.prepare(show(answer, show_key))
-        return outputs_of_states(agent, jnp.ones((1, 1)), encoded, None).q_values[0].argmax()
+        return agent(agent.start(None), only_seen(jnp.ones(1)), encoded, None).q_values.argmax()
 
     return jax.vmap(one)(shown, jax.random.split(key, len(shown)))
 
@@ -99,7 +102,7 @@ def questions():
 
 def learned(variant):
     config = AgentConfig(
-        EncoderConfig(hidden=(16,)), RetrievalConfig(**{**vars(RETRIEVAL), "variant": variant}), HeadConfig()
+        EncoderConfig(hidden=(16,)), retrieval=RetrievalConfig(**{**vars(RETRIEVAL), "variant": variant})
     )
     return learn(config, jax.random.key(0))
 

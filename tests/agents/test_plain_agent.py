@@ -5,9 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import agent_config, make_agent, make_learning_batch, named_arrays
+from small import agent_config, make_agent, make_learning_batch, named_arrays, values_of_states
 
-from r2a.agents.agent import outputs_of_states, parameter_count
+from r2a.agents.agent import parameter_count
 from r2a.agents.objective import losses
 from r2a.config import LearnerConfig
 
@@ -25,7 +25,7 @@ def values_and_losses(agent, batch):
     """Q-values of the first task's states, and the named losses of the whole step."""
     first, key = jax.tree.map(lambda column: column[0], batch), jax.random.key(0)
     encoded, _ = agent.prepare(first.retrieval)
-    q_values = outputs_of_states(agent, first.transitions.observation, encoded, key).q_values
+    q_values = values_of_states(agent, first.sequences.frames.observation[:, 0], encoded, key).q_values
     return q_values, losses(agent, agent, batch, key, LearnerConfig())
 
 

@@ -13,8 +13,8 @@ from r2a.data.retrieval_batch import (
     check_fits,
     draw_learning_batch,
     draw_retrieval_batch,
+    draw_sequences,
     draw_tasks,
-    draw_transitions,
     load_resident,
     observation_size,
     tell_task,
@@ -73,9 +73,9 @@ def draw_many(draw, count=DRAWS, seed=0):
 
 @pytest.fixture(scope="module")
 def transitions(resident):
-    """Transitions of every task, [task, draw]."""
+    """Transitions of every task, [draw, task, 4, 1]; a transition is a sequence of one step."""
     tasks = jnp.arange(len(TASKS))
-    return draw_many(lambda key: jax.vmap(lambda task: draw_transitions(resident, task, 4, key))(tasks))
+    return draw_many(lambda key: jax.vmap(lambda task: draw_sequences(resident, task, 4, DATA, key))(tasks))
 
 
 @pytest.fixture(scope="module")
@@ -87,17 +87,18 @@ def retrieval_batches(resident):
 def test_transitions_are_steps_of_the_tasks_learning_episodes(dataset, transitions):
     columns = dataset.columns
     for task in range(len(TASKS)):
-        episode, step = transitions.observation[:, task].reshape(-1, 2).T
+        seen = transitions.frames.observation[:, task].reshape(-1, 2, 2)
+        episode, step = seen[:, 0].T
         assert set(episode) == set(dataset.episodes(task, LEARNING))
         possible = {(int(e), j) for e in set(episode) for j in range(columns["length"][e])}
         assert set(zip(episode.tolist(), step.tolist(), strict=True)) == possible
-        np.testing.assert_array_equal(transitions.next_observation[:, task].reshape(-1, 2).T, [episode, step + 1])
+        np.testing.assert_array_equal(seen[:, 1].T, [episode, step + 1])
         np.testing.assert_array_equal(transitions.action[:, task].ravel(), columns["action"][episode, step])
         np.testing.assert_array_equal(transitions.reward[:, task].ravel(), columns["reward"][episode, step])
 
 
 def test_only_a_terminal_last_step_ends_the_discount(dataset, transitions):
-    episode, step = transitions.observation.reshape(-1, 2).T
+    episode, step = transitions.frames.observation[..., 0, :].reshape(-1, 2).T
     last = step + 1 == dataset.columns["length"][episode]
     terminated = dataset.columns["terminated"][episode]
     np.testing.assert_array_equal(transitions.discount.ravel(), np.where(last & terminated, 0.0, 1.0))
@@ -105,9 +106,47 @@ def test_only_a_terminal_last_step_ends_the_discount(dataset, transitions):
 
 
 def test_learning_episodes_are_equally_likely_whatever_their_length(dataset, transitions):
-    episode = transitions.observation[:, 0].reshape(-1, 2)[:, 0]
+    episode = transitions.frames.observation[:, 0, :, 0, 0].ravel()
     count = np.array([(episode == e).sum() for e in dataset.episodes(0, LEARNING)])
     np.testing.assert_allclose(count / count.sum(), 1 / len(count), atol=0.04)
+
+
+def test_sequences_stay_within_their_episode_and_reach_every_part_of_it(dataset, resident):
+    steps, burn_in = 3, 2
+    config, columns = replace(DATA, sequence_steps=steps, burn_in=burn_in), dataset.columns
+    drawn = draw_many(lambda key: draw_sequences(resident, jnp.array(0), 4, config, key))
+    reached = set()
+    for s in (jax.tree.map(lambda column, i=i: column[i // 4, i % 4], drawn) for i in range(4 * DRAWS)):
+        episode, first = s.frames.observation[burn_in]
+        length = columns["length"][episode]
+        reached.add((int(episode), int(first)))
+        for t in range(-burn_in, steps + 1):
+            step, frame = first + t, s.frames.at(burn_in + t)
+            assert bool(frame.is_first) == (step == 0)
+            if 0 <= step <= length:
+                np.testing.assert_array_equal(frame.observation, [episode, step])
+            if 0 < step <= length:
+                assert frame.previous_action == columns["action"][episode, step - 1]
+                assert frame.previous_reward == columns["reward"][episode, step - 1]
+            if step <= 0:
+                assert (frame.previous_action, frame.previous_reward) == (-1, 0)
+        for t in range(steps):
+            step = first + t
+            assert s.valid[t] == (step < length)
+            if s.valid[t]:
+                assert s.action[t] == columns["action"][episode, step]
+                assert s.reward[t] == columns["reward"][episode, step]
+                assert s.discount[t] == (0.0 if columns["terminated"][episode] and step + 1 == length else 1.0)
+    lengths = {int(e): int(columns["length"][e]) for e in dataset.episodes(0, LEARNING)}
+    assert reached == {(e, first) for e, length in lengths.items() for first in range(max(length - steps, 0) + 1)}
+
+
+def test_all_tasks_read_from_one_batch_with_episodes_of_each(dataset, resident):
+    config = replace(DATA, retrieve_from="all_tasks")
+    sequences, batches = draw_many(lambda key: draw_learning_batch(resident, config, CONFIG, key), count=20)
+    assert sequences.reward.shape == (20, 1, DATA.batch_size, 1)
+    expected = np.repeat(np.arange(3), CONFIG.trajectories)
+    np.testing.assert_array_equal(batches.trajectories.task_id, np.broadcast_to(expected, (20, 1, len(expected))))
 
 
 def test_retrieval_episodes_are_distinct_and_of_the_asked_task(dataset, retrieval_batches):
@@ -155,25 +194,25 @@ def test_pieces_of_episodes(dataset, resident, piece):
 
 def test_learning_and_retrieval_never_share_an_episode(dataset, resident):
     transitions, batches = draw_many(lambda key: draw_learning_batch(resident, DATA, CONFIG, key))
-    learnt = set(transitions.observation[..., 0].ravel().tolist())
+    learnt = set(transitions.frames.observation[..., 0].ravel().tolist())
     retrieved = set(batches.trajectories.trajectory_id.ravel().tolist())
     assert not learnt & retrieved
     assert learnt == set(dataset.episodes(split=LEARNING).tolist())
     assert retrieved == set(dataset.episodes(split=RETRIEVAL).tolist())
     # Every task of a step has its own batch, of its own task.
     task_of = dataset.columns["task_id"]
-    task_learnt = task_of[transitions.observation[..., 0]]
+    task_learnt = task_of[transitions.frames.observation[..., 0, 0]]
     assert (task_learnt == task_learnt[..., :1]).all()
     np.testing.assert_array_equal(
         batches.trajectories.task_id, np.repeat(task_learnt[..., :1], CONFIG.trajectories, -1)
     )
-    assert transitions.reward.shape == (DRAWS, DATA.tasks_per_step, DATA.batch_size // DATA.tasks_per_step)
+    assert transitions.reward.shape == (DRAWS, DATA.tasks_per_step, DATA.batch_size // DATA.tasks_per_step, 1)
 
 
 def test_the_control_reads_from_any_task(dataset, resident):
     config = replace(DATA, retrieve_from="random_task")
     transitions, batches = draw_many(lambda key: draw_learning_batch(resident, config, CONFIG, key))
-    own = dataset.columns["task_id"][transitions.observation[:, :, 0, 0]].ravel()
+    own = dataset.columns["task_id"][transitions.frames.observation[:, :, 0, 0, 0]].ravel()
     source = batches.trajectories.task_id
     assert (source == source[..., :1]).all(), "one batch mixes tasks"
     pairs = np.bincount(3 * own + source[..., 0].ravel(), minlength=9) / own.size
@@ -197,10 +236,10 @@ def test_the_task_is_told_as_a_one_hot_or_not_at_all(dataset, resident):
     np.testing.assert_array_equal(tell_task(observation, jnp.array([2, 0]), told), expected)
     np.testing.assert_array_equal(tell_task(observation, jnp.array([1]), told)[:, 2:], [[0, 1, 0], [0, 1, 0]])
     random = replace(told, retrieve_from="random_task")
-    transitions, batches = draw_many(lambda key: draw_learning_batch(resident, random, CONFIG, key), count=20)
+    sequences, batches = draw_many(lambda key: draw_learning_batch(resident, random, CONFIG, key), count=20)
     one_hots = np.eye(3)
-    for seen in (transitions.observation, transitions.next_observation):
-        np.testing.assert_array_equal(seen[..., 2:], one_hots[dataset.columns["task_id"][seen[..., 0]]])
+    seen = sequences.frames.observation
+    np.testing.assert_array_equal(seen[..., 2:], one_hots[dataset.columns["task_id"][seen[..., 0]]])
     t = batches.trajectories
     np.testing.assert_array_equal(t.observation[..., 2:], one_hots[np.repeat(t.task_id[..., None], STEPS, -1)])
 

@@ -9,8 +9,9 @@ import pytest
 
 from r2a.config import RunConfig, config_from_dict
 from r2a.errors import UserError
+from r2a.experiments.gridroboman.presets import ARMS, LAPTOP, PRESETS, size_of
 from r2a.experiments.gridroboman.sweep import SCALES, all_runs
-from r2a.experiments.presets import ARMS, LAPTOP, PRESETS, arm, preset, size_of
+from r2a.experiments.presets import arm, preset
 from r2a.experiments.statistics import t_interval
 
 
@@ -56,7 +57,7 @@ def test_the_paper_preset_has_the_papers_values():
 
 def test_names_that_do_not_exist_are_refused():
     with pytest.raises(UserError, match="no preset"):
-        preset("gigantic")
+        preset("babyai", "gigantic")
     with pytest.raises(UserError, match="no agent"):
         arm(LAPTOP, "ppo")
 

@@ -21,7 +21,7 @@ from oracles.layers import (
     softplus,
     transformer_block,
 )
-from oracles.summaries import summarise
+from oracles.summaries import embed, summarise
 
 
 def query(p, x):
@@ -148,11 +148,26 @@ def slots_only(p, config, state, s, trajectories):
 VARIANTS = {"full": full, "agent_query": agent_query, "slots_only": slots_only}
 
 
+def agent_state(p, memory, observation, previous_action, previous_reward):
+    """s: what is seen, encoded; or, with a memory, a GRU's state after it. Action None is none, memory None empty."""
+    x = mlp(part(p, "encoder.mlp"), observation, activate_last=True)
+    if not part(p, "core"):
+        return x
+    if memory is None:
+        memory = np.zeros(len(p["core.gru.cell.candidate_bias"]))
+    return gru_cell(part(p, "core.gru.cell"), embed(part(p, "core.embed"), x, previous_action, previous_reward), memory)
+
+
 def encode(p, config, batch):
     """The trajectories of a retrieval batch (a dict of arrays) with their states and summaries."""
     trajectories = []
     for i in range(len(batch["return"])):
-        states = [mlp(part(p, "encoder.mlp"), x, activate_last=True) for x in batch["observation"][i]]
+        states, memory = [], None
+        for t, x in enumerate(batch["observation"][i]):
+            starts = t == 0 or batch["is_first"][i][t]
+            before = (None, 0.0) if starts else (batch["action"][i][t - 1], batch["reward"][i][t - 1])
+            memory = agent_state(p, None if starts else memory, x, *before)
+            states.append(memory)
         own = {name: batch[name][i] for name in ("action", "reward", "discount", "valid", "is_first", "return", "id")}
         past, future = summarise(
             part(p, "retrieval.summariser"),
@@ -164,9 +179,8 @@ def encode(p, config, batch):
     return trajectories
 
 
-def agent_step(p, config, heads, state, observation, trajectories):
-    """Encode the observation, do one step of the variant, value the actions."""
-    s = mlp(part(p, "encoder.mlp"), observation, activate_last=True)
+def agent_step(p, config, heads, state, s, trajectories):
+    """From the agent state on: do one step of the variant, value the actions."""
     where = "retrieval" if config.variant == "slots_only" else "retrieval.process"
     outcome = VARIANTS[config.variant](part(p, where), config, state, s, trajectories)
     return {**outcome, "q_values": q_values(part(p, "head"), outcome["agent_state"], outcome["z"], heads)}

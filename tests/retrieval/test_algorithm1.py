@@ -10,6 +10,8 @@ from oracles.layers import part
 from oracles.summaries import auxiliary_losses
 from small import ACTIONS, OBSERVATION, agent_config, make_agent, make_retrieval_batch, named_arrays
 
+from r2a.agents.agent import only_seen
+
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 STEPS = 2
 
@@ -44,7 +46,7 @@ def unroll(agent, observations, batch):
     encoded, auxiliary = agent.prepare(batch)
 
     def step(state, observation):
-        output = agent(state, observation, encoded, None)
+        output = agent(state, only_seen(observation), encoded, None)
         return state._replace(retrieval=output.retrieved.state), output
 
     outputs = jax.lax.scan(step, agent.start(None), observations)[1]
@@ -63,7 +65,8 @@ def unroll_by_loop(agent, config, observations, batch):
     outputs = []
     for observation in np.asarray(observations):
         heads = config.head.attention_heads
-        outputs.append(algorithm1.agent_step(p, retrieval, heads, state, observation, trajectories))
+        s = algorithm1.agent_state(p, None, observation, None, 0.0)
+        outputs.append(algorithm1.agent_step(p, retrieval, heads, state, s, trajectories))
         state = outputs[-1]["state"]
     return outputs, trajectories
 

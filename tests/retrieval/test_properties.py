@@ -16,11 +16,12 @@ from small import (
     agent_config,
     make_agent,
     make_retrieval_batch,
-    make_transitions,
+    make_sequences,
     named_arrays,
+    values_of_states,
 )
 
-from r2a.agents.agent import outputs_of_states
+from r2a.agents.agent import only_seen
 
 EXAMPLES = settings(max_examples=12, deadline=None, derandomize=True)
 LENGTHS = st.tuples(*[st.integers(1, LENGTH)] * TRAJECTORIES)
@@ -37,11 +38,11 @@ AGENTS = {ranking: make_agent(config) for ranking, config in CONFIGS.items()}
 def read(agent, batch, observations):
     """Outputs for several states, the auxiliary losses, and the ids of the trajectories that selections point to."""
     encoded, auxiliary = agent.prepare(batch)
-    return outputs_of_states(agent, observations, encoded, None), auxiliary, encoded.trajectory_id
+    return values_of_states(agent, observations, encoded), auxiliary, encoded.trajectory_id
 
 
 def read_small(ranking, batch):
-    outputs, auxiliary, ids = read(AGENTS[ranking], batch, make_transitions().observation)
+    outputs, auxiliary, ids = read(AGENTS[ranking], batch, make_sequences().frames.observation[:, 0])
     return jax.tree.map(np.asarray, outputs), auxiliary, np.asarray(ids)
 
 
@@ -151,7 +152,7 @@ def test_the_slots_ask_different_things():
 def test_a_slot_that_sleeps_keeps_what_it_has_and_pays_nothing():
     agent = make_agent(agent_config(slot_periods=(1, 2, 2), ranking="attention", summariser="linear"))
     encoded, _ = jax.jit(lambda a, b: a.prepare(b))(agent, make_retrieval_batch())
-    step = jax.jit(lambda a, state, observation: a(state, observation, encoded, None))
+    step = jax.jit(lambda a, state, observation: a(state, only_seen(observation), encoded, None))
     first = step(agent, agent.start(None), jnp.ones(OBSERVATION)).retrieved
     second = step(agent, agent.start(None)._replace(retrieval=first.state), -jnp.ones(OBSERVATION)).retrieved
     np.testing.assert_array_equal(second.state.slots[1:], first.state.slots[1:])

@@ -27,6 +27,7 @@ def make_trajectory(length=LENGTH, starts=True, seed=0):
     generator = np.random.default_rng(seed)
     trajectory = Trajectory(
         observation=jnp.zeros((LENGTH, 1)),
+        told=jnp.zeros(0, jnp.uint8),
         action=jnp.asarray(generator.integers(0, ACTIONS, LENGTH), jnp.int32),
         reward=jnp.asarray(generator.normal(size=LENGTH), jnp.float32),
         discount=jnp.ones(LENGTH),

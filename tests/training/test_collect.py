@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from r2a.config import AgentConfig, EncoderConfig, HeadConfig, RetrievalConfig
+from r2a.config import AgentConfig, EncoderConfig, RetrievalConfig
 from r2a.errors import UserError
-from r2a.training.collect import OnlineConfig, ScriptedConfig, collect
+from r2a.training.collect.gridroboman import OnlineConfig, ScriptedConfig, collect
 
-SMALL_AGENT = AgentConfig(EncoderConfig("positions", (16,)), RetrievalConfig(variant="none"), HeadConfig())
+SMALL_AGENT = AgentConfig(EncoderConfig("positions", (16,)), retrieval=RetrievalConfig(variant="none"))
 
 
 def test_scripted_collection_is_a_function_of_its_settings(tmp_path: Path):

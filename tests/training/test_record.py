@@ -12,9 +12,9 @@ from r2a.data.dataset import RETRIEVAL
 from r2a.data.retrieval_batch import load_resident
 from r2a.environments.gridroboman import ACTION_NAMES, TASK_NAMES
 from r2a.errors import UserError
-from r2a.experiments.presets import SMOKE, arm
+from r2a.experiments.gridroboman.presets import SMOKE, arm
 from r2a.training import record
-from r2a.training.collect import ScriptedConfig, collect
+from r2a.training.collect.gridroboman import ScriptedConfig, collect
 from r2a.training.offline import initial_state
 from r2a.training.record import record_episode
 

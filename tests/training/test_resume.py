@@ -17,9 +17,9 @@ from safetensors.numpy import load_file
 from r2a.cli import main
 from r2a.data.dataset import OfflineDataset
 from r2a.errors import UserError
-from r2a.experiments.presets import SMOKE
+from r2a.experiments.gridroboman.presets import SMOKE
 from r2a.training.checkpoint import latest_checkpoint
-from r2a.training.collect import ScriptedConfig, collect
+from r2a.training.collect.gridroboman import ScriptedConfig, collect
 from r2a.training.metrics import read_metrics
 from r2a.training.offline import refuse_nan, train
 

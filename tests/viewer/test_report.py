@@ -14,8 +14,8 @@ import pytest
 from r2a.data.retrieval_batch import load_resident
 from r2a.environments.gridroboman import TASK_NAMES
 from r2a.environments.gridroboman.render import render
-from r2a.experiments.presets import SMOKE
-from r2a.training.collect import ScriptedConfig, collect
+from r2a.experiments.gridroboman.presets import SMOKE
+from r2a.training.collect.gridroboman import ScriptedConfig, collect
 from r2a.training.metrics import read_metrics
 from r2a.training.offline import train
 from r2a.training.record import record_episode

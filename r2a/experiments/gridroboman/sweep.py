@@ -22,12 +22,12 @@ from r2a.config import EvaluationConfig, RunConfig, config_from_dict
 from r2a.data.dataset import OfflineDataset, find_dataset
 from r2a.data.retrieval_batch import load_resident
 from r2a.errors import UserError
-from r2a.experiments.presets import LAPTOP, PAPER, SMOKE, arm
+from r2a.experiments.gridroboman.presets import LAPTOP, PAPER, SMOKE, arm
 from r2a.storage import atomic_write_text
 from r2a.training.compilation import use_compilation_cache
-from r2a.training.evaluate import evaluate
+from r2a.training.evaluate import evaluate, sources_to_evaluate
 from r2a.training.metrics import CONFIG, read_metrics
-from r2a.training.offline import Interrupted, sources_to_evaluate, train
+from r2a.training.offline import Interrupted, train
 
 Scale = Literal["smoke", "laptop", "paper"]
 RESULTS = Path("results/gridroboman")
@@ -150,7 +150,7 @@ def do_run(run: SweepRun, dataset: OfflineDataset, runs: Path, results: Path) ->
     data = load_resident(dataset, config.data.num_tasks)
     closer = replace(config, evaluation=FINAL_EVALUATION if run.scale != "smoke" else config.evaluation)
     final = {
-        source: evaluate(state.params, data, closer, source, jax.random.key(10_000 + run.seed))
+        source: evaluate(state.params, data, closer, dataset.task_names, source, jax.random.key(10_000 + run.seed))
         for source in sources_to_evaluate(config)
     }
     names = dataset.task_names[: run.num_tasks]

@@ -15,12 +15,13 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from r2a import __version__
 from r2a.agents.actor import epsilon_greedy
-from r2a.agents.agent import Agent
+from r2a.agents.agent import Agent, only_seen
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
 from r2a.agents.objective import LearningBatch
 from r2a.config import (
     AgentConfig,
+    DataConfig,
     EncoderConfig,
     HeadConfig,
     LearnerConfig,
@@ -29,12 +30,14 @@ from r2a.config import (
     require_positive,
 )
 from r2a.data.dataset import DatasetWriter, OfflineDataset, assign_splits
-from r2a.data.retrieval_batch import EpisodeTable, ResidentData, draw_transitions
+from r2a.data.retrieval_batch import EpisodeTable, ResidentData, draw_sequences
 from r2a.environments.gridroboman import GRIDROBOMAN
 from r2a.environments.gridroboman.expert import Episodes, rollout
 from r2a.types import LearnerState
 
 SPEC = GRIDROBOMAN.spec
+TRANSITIONS = DataConfig()
+"""A plain DQN learns from single transitions."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ class OnlineConfig(CollectConfig):
     batch_size: int = 256
     agent: AgentConfig = field(
         default_factory=lambda: AgentConfig(  # App.: a 3-layer MLP with 256 units
-            EncoderConfig("positions", (256, 256)), RetrievalConfig(variant="none"), HeadConfig()
+            EncoderConfig("positions", (256, 256)), retrieval=RetrievalConfig(variant="none"), head=HeadConfig()
         )
     )
     learner: LearnerConfig = field(
@@ -201,6 +204,7 @@ def empty_memory(capacity: int) -> ResidentData:
 
     return ResidentData(
         observation=jnp.zeros((capacity, length + 1, *SPEC.observation_shape), jnp.int8),
+        told=jnp.zeros((capacity, 0), jnp.uint8),
         action=jnp.zeros((capacity, length), jnp.int8),
         reward=jnp.zeros((capacity, length)),
         length=jnp.full(capacity, length),
@@ -236,8 +240,8 @@ def play_and_learn(
 
     def learn(state: LearnerState, step_key: PRNGKeyArray) -> tuple[LearnerState, None]:
         draw_key, update_key = jax.random.split(step_key)
-        transitions = draw_transitions(memory, jnp.zeros((), int), config.batch_size, draw_key)
-        one_task = jax.tree.map(lambda column: column[None], transitions)
+        sequences = draw_sequences(memory, jnp.zeros((), int), config.batch_size, TRANSITIONS, draw_key)
+        one_task = jax.tree.map(lambda column: column[None], sequences)
         return update(state, LearningBatch(one_task, None), update_key, config.learner)[0], None
 
     state, _ = jax.lax.scan(learn, state, jax.random.split(learn_key, config.updates_per_round))
@@ -252,7 +256,8 @@ def play_exploring(agent: Agent, task: Array, epsilon: Float[Array, ""], boards:
 
     def one_board(board, step_key):
         observation = GRIDROBOMAN.observe(board)
-        action = epsilon_greedy(agent(agent_state, observation, None, None).q_values, epsilon, step_key)
+        output = agent(agent_state, only_seen(observation), None, None)
+        action = epsilon_greedy(output.q_values, epsilon, step_key)
         board, reward = GRIDROBOMAN.step(board, action, task)
         return board, (observation, action.astype(jnp.int8), reward)
 

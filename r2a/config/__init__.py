@@ -1,0 +1,25 @@
+"""What a run is: nested frozen dataclasses, validated where they are made.
+
+Each value that comes from the paper names its place; "ours" marks a choice the paper leaves open.
+"""
+
+from r2a.config.agent import AgentConfig, AuxiliaryConfig, CoreConfig, EncoderConfig, HeadConfig, RetrievalConfig
+from r2a.config.rules import config_from_dict, require, require_positive
+from r2a.config.run import DataConfig, EvaluationConfig, LearnerConfig, LossWeights, RunConfig
+
+__all__ = [
+    "AgentConfig",
+    "AuxiliaryConfig",
+    "CoreConfig",
+    "DataConfig",
+    "EncoderConfig",
+    "EvaluationConfig",
+    "HeadConfig",
+    "LearnerConfig",
+    "LossWeights",
+    "RetrievalConfig",
+    "RunConfig",
+    "config_from_dict",
+    "require",
+    "require_positive",
+]

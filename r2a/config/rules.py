@@ -1,0 +1,45 @@
+"""How settings are checked, and read back from JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from r2a.errors import UserError
+
+
+def require(condition: bool, name: str, value: object, rule: str) -> None:
+    """Refuse a setting with one sentence that names the field, the value and the rule."""
+    if not condition:
+        raise UserError(f"{name} is {value!r}, but {rule}.")
+
+
+def require_positive(config: object, *names: str, section: str = "") -> None:
+    """Refuse zero and negative values of the named fields, which are options --SECTION.NAME."""
+    for name in names:
+        value = getattr(config, name)
+        require(value > 0, f"{section}{name.replace('_', '-')}", value, "it must be greater than zero")
+
+
+def config_from_dict(kind: type, values: Mapping[str, Any], where: str = "config") -> Any:
+    """The config that `dataclasses.asdict` (and JSON) made `values` of; anything unknown or ill-typed is refused."""
+    hints = get_type_hints(kind)
+    unknown = set(values) - {f.name for f in fields(kind)}
+    if unknown:
+        raise UserError(f"{where} has an unknown entry {sorted(unknown)[0]!r}; it may come from another version.")
+    return kind(**{name: _typed(hints[name], value, f"{where}.{name}") for name, value in values.items()})
+
+
+def _typed(hint: Any, value: Any, where: str) -> Any:
+    if is_dataclass(hint) and isinstance(value, Mapping):
+        return config_from_dict(hint, value, where)  # type: ignore[arg-type]
+    if get_origin(hint) is tuple and isinstance(value, list | tuple):
+        return tuple(_typed(get_args(hint)[0], entry, where) for entry in value)
+    if get_origin(hint) is Literal:
+        require(value in get_args(hint), where, value, f"it must be one of {', '.join(map(str, get_args(hint)))}")
+        return value
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    require(type(value) is hint, where, value, f"it must be of type {getattr(hint, '__name__', hint)}")
+    return value

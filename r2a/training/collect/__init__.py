@@ -1,0 +1,1 @@
+"""Make offline data sets: one module per environment."""

@@ -1,0 +1,133 @@
+"""BabyAI: real minigrid worlds stepped together, the agent compiled for all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from r2a.agents.actor import epsilon_greedy
+from r2a.agents.agent import Agent
+from r2a.config import RunConfig
+from r2a.data.retrieval_batch import ResidentData, draw_mixed_batch
+from r2a.environments.babyai import level_index
+from r2a.environments.babyai.worlds import Worlds
+from r2a.training.evaluate.sources import Evaluation, Source, source_tasks, what_matters
+from r2a.types import AgentState, EncodedBatch, Frames
+
+
+class Readers(NamedTuple):
+    """Groups of worlds [G b] that read from the same batch: which, and the task each world plays."""
+
+    sources: Int[Array, "G S"]
+    task: Int[np.ndarray, "G b"]
+
+
+def evaluate(
+    agent: Agent,
+    data: ResidentData,
+    config: RunConfig,
+    task_names: Sequence[str],
+    source: Source,
+    key: PRNGKeyArray,
+) -> Evaluation:
+    """Play episodes of every level; consumes `key`. An episode ends with its mission, or after `evaluation.steps`."""
+    source_key, batch_key, seed_key, start_key, act_key = jax.random.split(key, 5)
+    readers = arrange(source, config, source_key)
+    setting = what_matters(config)
+    encoded = prepare(agent, data, readers.sources, batch_key, setting)
+    worlds = Worlds([level_index(task_names[int(task)]) for task in readers.task.ravel()])
+    first_seed = int(jax.random.randint(seed_key, (), 0, 2**30))
+    observation, mission = worlds.reset(range(first_seed, first_seed + readers.task.size))
+    shape = readers.task.shape
+    state, heard = begin(agent, jnp.asarray(mission).reshape(*shape, -1), start_key)
+    action, reward = np.full(shape, -1, np.int32), np.zeros(shape, np.float32)
+    fulfilled, active = np.zeros(readers.task.size), np.ones(readers.task.size, bool)
+    weight = jnp.zeros((*shape, config.data.num_tasks))
+    for step in range(config.evaluation.steps):
+        seen = (observation.reshape(*shape, -1), action, reward, np.full(shape, step == 0))
+        observations, *before = map(jnp.asarray, seen)
+        frames = Frames(observations, heard, *before)
+        step_key = jax.random.fold_in(act_key, step)
+        chosen, state, weight = act(agent, state, frames, encoded, weight, active.reshape(shape), step_key, setting)
+        action = np.asarray(chosen)
+        observation, paid, terminated, truncated = worlds.step(action.ravel())
+        reward = paid.reshape(shape)
+        fulfilled[paid > 0] = 1.0
+        active = ~(terminated | truncated)
+        if not active.any():
+            break
+    return gather(readers, fulfilled, np.asarray(weight), config)
+
+
+def arrange(source: Source, config: RunConfig, key: PRNGKeyArray) -> Readers:
+    """Who reads what; consumes `key`. Those that read from all tasks share a batch, whatever they play."""
+    tasks, batches = config.data.num_tasks, config.evaluation.retrieval_batches
+    episodes = np.arange(config.evaluation.episodes)
+    if source == "all_tasks":
+        everything = jnp.broadcast_to(jnp.arange(tasks), (batches, tasks))
+        played = np.repeat(np.arange(tasks), len(episodes))
+        return Readers(everything, np.broadcast_to(played, (batches, len(played))))
+    read = source_tasks(source, tasks, batches, key)
+    played = np.repeat(np.arange(tasks), batches)[:, None]
+    return Readers(read.reshape(-1, 1), np.broadcast_to(played, (tasks * batches, len(episodes))))
+
+
+def gather(readers: Readers, scores: np.ndarray, weight: np.ndarray, config: RunConfig) -> Evaluation:
+    """Put the worlds' figures in order of their tasks."""
+    tasks, batches = config.data.num_tasks, config.evaluation.retrieval_batches
+    order = np.argsort(readers.task.ravel(), kind="stable")
+    ordered = scores[order].reshape(tasks, batches, -1)
+    read = weight.reshape(len(order), -1)[order].reshape(tasks, -1, tasks).sum(1)
+    return Evaluation(ordered, read / np.maximum(read.sum(1, keepdims=True), 1e-9))
+
+
+@partial(jax.jit, static_argnames="config")
+def prepare(
+    agent: Agent, data: ResidentData, sources: Int[Array, "G S"], key: PRNGKeyArray, config: RunConfig
+) -> EncodedBatch | None:
+    """An encoded retrieval batch for each group, with episodes of all its sources; consumes `key`."""
+
+    def one(tasks: Int[Array, " S"], key: PRNGKeyArray) -> EncodedBatch | None:
+        return agent.prepare(draw_mixed_batch(data, tasks, config.agent.retrieval, key))[0]
+
+    return jax.vmap(one)(sources, jax.random.split(key, sources.shape[0]))
+
+
+@jax.jit
+def begin(agent: Agent, mission: Array, key: PRNGKeyArray) -> tuple[AgentState, Array]:
+    """The agents' states at an episode's start, and what they make of their missions; consumes `key`."""
+    starts = jax.vmap(jax.vmap(agent.start))(jax.random.split(key, mission.shape[:2]))
+    return starts, jax.vmap(jax.vmap(agent.listen))(mission)
+
+
+@partial(jax.jit, static_argnames="config", donate_argnames=("state", "weight"))
+def act(
+    agent: Agent,
+    state: AgentState,
+    frames: Frames,
+    encoded: EncodedBatch | None,
+    weight: Float[Array, "G b tasks"],
+    active: Bool[np.ndarray, "G b"],
+    key: PRNGKeyArray,
+    config: RunConfig,
+) -> tuple[Int[Array, "G b"], AgentState, Float[Array, "G b tasks"]]:
+    """One step of all agents, and the retrieval weight that each task's episodes got so far; consumes `key`."""
+
+    def one(state: AgentState, frame: Frames, encoded: EncodedBatch | None, key: PRNGKeyArray) -> Any:
+        output = agent(state, frame, encoded, None)
+        action = epsilon_greedy(output.q_values, config.evaluation.epsilon, key)
+        selection = output.retrieved.selection
+        if encoded is None:
+            return action, output.state, jnp.zeros(config.data.num_tasks)
+        whose = jax.nn.one_hot(encoded.task_id[selection.trajectory], config.data.num_tasks)
+        return action, output.state, jnp.einsum("k,ks,kst->t", selection.slot_weight, selection.weight, whose)
+
+    keys = jax.random.split(key, active.shape)
+    action, state, read = jax.vmap(jax.vmap(one, in_axes=(0, 0, None, 0)))(state, frames, encoded, keys)
+    return action, state, weight + jnp.where(active[..., None], read, 0.0)

@@ -1,0 +1,66 @@
+"""What an evaluation reads from, and what it finds."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from r2a.config import RunConfig
+
+Source = Literal["right", "wrong", "random", "all_tasks"]
+
+
+class Evaluation(NamedTuple):
+    """The score of every episode: task, retrieval batch, episode; and whose data each task gave weight to.
+
+    Gridroboman's score is the episode's return; BabyAI's is 1 where the mission was fulfilled, else 0.
+    """
+
+    scores: Float[np.ndarray, "tasks R E"]
+    weight: Float[np.ndarray, "tasks sources"] | None = None
+    """Share of each task's retrieval weight that went to the episodes of each task; None: not recorded."""
+
+    def per_task(self) -> np.ndarray:
+        """Mean score of each task."""
+        return self.scores.mean((1, 2))
+
+    def mean(self) -> float:
+        """Mean score over all tasks."""
+        return float(self.scores.mean())
+
+
+def score_name(config: RunConfig) -> str:
+    """What an episode's score is called."""
+    return "success" if config.environment == "babyai" else "return"
+
+
+def source_tasks(source: Source, num_tasks: int, batches: int, key: PRNGKeyArray) -> Int[Array, "tasks R"]:
+    """Whose data each task reads from in each of its retrieval batches; consumes `key`.
+
+    wrong: another task each time, never the evaluated one; random: any task, as the control is trained with.
+    """
+    own = jnp.arange(num_tasks)[:, None]
+    if source == "right":
+        return jnp.broadcast_to(own, (num_tasks, batches))
+    low = 1 if source == "wrong" and num_tasks > 1 else 0
+    return (own + jax.random.randint(key, (num_tasks, batches), low, num_tasks)) % num_tasks
+
+
+def sources_to_evaluate(config: RunConfig) -> tuple[Source, ...]:
+    """What the agent is evaluated reading from, the one it was trained with first; without retrieval, it is one."""
+    if config.agent.retrieval.variant in ("none", "slots_only"):
+        return ("right",)
+    if config.data.retrieve_from == "all_tasks":
+        return ("all_tasks",)
+    if config.environment == "babyai":
+        return ("right",) if config.data.retrieve_from == "same_task" else ("random",)
+    return ("right", "wrong", "random")
+
+
+def what_matters(config: RunConfig) -> RunConfig:
+    """The config without what playing does not depend on, so that runs share one compiled program."""
+    return RunConfig(agent=config.agent, data=config.data, evaluation=config.evaluation)

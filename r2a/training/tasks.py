@@ -1,0 +1,35 @@
+"""Which tasks of a data set a run is about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from r2a.config import RunConfig
+from r2a.data.dataset import OfflineDataset
+from r2a.environments.babyai import NAME as BABYAI
+from r2a.environments.babyai import level_index, require_vocabulary
+from r2a.errors import UserError
+
+
+def choose_tasks(config: RunConfig, dataset: OfflineDataset) -> tuple[RunConfig, OfflineDataset]:
+    """The run's settings with its tasks counted (and, for BabyAI, named), and the data set with those tasks alone.
+
+    Refuses data of another environment, of other tasks, or of another vocabulary.
+    """
+    if dataset.environment != config.environment:
+        raise UserError(f"{dataset.path} holds episodes of {dataset.environment}, not of {config.environment}.")
+    names = config.data.tasks
+    if config.environment == BABYAI:
+        require_vocabulary(dataset.manifest["provenance"].get("vocabulary"), str(dataset.path))
+        for name in names:
+            level_index(name)
+        names = names or dataset.task_names[: config.data.num_tasks or None]
+    if names:
+        dataset = dataset.select(names)
+    count = len(names) or config.data.num_tasks or len(dataset.task_names)
+    if count > len(dataset.task_names):
+        raise UserError(f"{dataset.path} has {len(dataset.task_names)} tasks; {count} were asked for.")
+    at_once = min(config.data.tasks_per_step, count)
+    batch_size = max(config.data.batch_size // at_once, 1) * at_once
+    data = replace(config.data, tasks=tuple(names), num_tasks=count, tasks_per_step=at_once, batch_size=batch_size)
+    return replace(config, data=data), dataset
