@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -25,6 +25,15 @@ from r2a.types import (
     Retrieved,
     Trajectory,
 )
+
+
+class Valued(NamedTuple):
+    """What Q-learning asks of an agent along T + 1 frames: values at the first T, and those one frame later."""
+
+    q_values: Float[Array, "T A"]
+    next_q_values: Float[Array, "T A"]
+    states: Float[Array, "T d"]
+    retrieved: Retrieved
 
 
 class Agent(eqx.Module):
@@ -93,7 +102,9 @@ class Agent(eqx.Module):
             retrieved = self.retrieval(fresh, s, encoded, read_key)
             return retrieved.state, retrieved
 
-        along = (s, is_first, None if key is None else jax.random.split(key, s.shape[0]))
+        # The noise of a step does not depend on how many steps follow it.
+        keys = None if key is None else jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(s.shape[0]))
+        along = (s, is_first, keys)
         if self.core.carries:
             return jax.lax.scan(step, state, along)[1]
         return jax.vmap(lambda *at: step(state, at)[1])(*along)
@@ -107,6 +118,24 @@ class Agent(eqx.Module):
         last = jax.tree.map(lambda column: column[-1], retrieved.state)
         after = AgentState(memory, last if self.core.carries else state.retrieval)
         return AgentOutput(self.head(retrieved.agent_state, retrieved.z), retrieved, after)
+
+    def values(
+        self, state: AgentState, frames: Frames, encoded: EncodedBatch | None, key: PRNGKeyArray | None
+    ) -> Valued:
+        """Values to learn, and values to bootstrap from, which carry no gradient; consumes `key`.
+
+        A memory has to go through all frames one by one. Without one the two kinds of values have nothing in common:
+        those to bootstrap from are had without noise, and at a third of the cost.
+        """
+        learnt = frames if self.core.carries else frames.at(slice(-1))
+        _, s = self.states(state.core, learnt)
+        retrieved = self.retrieve(state.retrieval, s, learnt.is_first, encoded, key)
+        q = self.head(retrieved.agent_state, retrieved.z)
+        if not self.core.carries:
+            later = self.unroll(state, frames.at(slice(1, None)), encoded, None).q_values
+            return Valued(q, jax.lax.stop_gradient(later), s, retrieved)
+        s, retrieved = jax.tree.map(lambda column: column[:-1], (s, retrieved))
+        return Valued(q[:-1], jax.lax.stop_gradient(q[1:]), s, retrieved)
 
 
 def only_seen(observation: Observation) -> Frames:

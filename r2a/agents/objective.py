@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from r2a.agents.agent import Agent
 from r2a.agents.losses import double_q_error, huber
 from r2a.config import LearnerConfig
-from r2a.types import AgentState, EncodedBatch, RetrievalBatch, Sequence
+from r2a.types import EncodedBatch, RetrievalBatch, Sequence
 
 Losses = dict[str, Float[Array, ""]]
 Metrics = dict[str, Float[Array, ""]]
@@ -79,43 +79,35 @@ def learn_from(
 ) -> Lesson:
     """Double Q-learning along one sequence, from its burn-in on; consumes `key`. The target reads without noise."""
     start_key, read_key = jax.random.split(key)
-    steps = sequence.action.shape[0]
-    burn_in = sequence.frames.is_first.shape[0] - steps - 1
+    burn_in = sequence.frames.is_first.shape[0] - sequence.action.shape[0] - 1
     frames = sequence.frames._replace(told=agent.listen(sequence.frames.told))
     target_frames = sequence.frames._replace(told=target.listen(sequence.frames.told))
-    state, target_state = agent.start(start_key), target.start(None)
+    state = agent.start(start_key)
     if burn_in:
         state = jax.lax.stop_gradient(agent.unroll(state, frames.at(slice(burn_in)), encoded, None).state)
-        target_state = target.unroll(target_state, target_frames.at(slice(burn_in)), target_encoded, None).state
-    # The frames whose values are learnt, and the one after them, which is only bootstrapped from.
-    learnt, last = frames.at(slice(burn_in, -1)), frames.at(slice(-1, None))
-    memory, s = agent.states(state.core, learnt)
-    retrieved = agent.retrieve(state.retrieval, s, learnt.is_first, encoded, read_key)
-    q = agent.head(retrieved.agent_state, retrieved.z)
-    slots = jax.tree.map(lambda column: column[-1], retrieved.state)
-    after = agent.unroll(AgentState(memory, slots), last, encoded, None).q_values
-    # The target's first frame only brings its memory up to date: without a memory, the compiler leaves it out.
-    first = target.unroll(target_state, target_frames.at(slice(burn_in, burn_in + 1)), target_encoded, None)
-    next_target = target.unroll(first.state, target_frames.at(slice(burn_in + 1, None)), target_encoded, None).q_values
+        frames = frames.at(slice(burn_in, None))
+    own = agent.values(state, frames, encoded, read_key)
+    # The target network goes through the burn-in and the rest at once: nothing of it has a gradient.
+    bootstrap = target.values(target.start(None), target_frames, target_encoded, None).next_q_values[burn_in:]
     error = double_q_error(
-        q,
+        own.q_values,
         sequence.action,
         sequence.reward,
         config.discount * sequence.discount,
-        jnp.concatenate([q[1:], after]),
-        next_target,
+        own.next_q_values,
+        bootstrap,
     )
     # The bottleneck may move neither encoder nor summariser (App. training losses): both are cut off.
-    detached = agent.retrieval.detach(encoded)
-    price = agent.retrieve(state.retrieval, jax.lax.stop_gradient(s), learnt.is_first, detached, read_key).kl
-    weight = retrieved.selection.weight
+    detached, states = agent.retrieval.detach(encoded), jax.lax.stop_gradient(own.states)
+    price = agent.retrieve(state.retrieval, states, frames.is_first[:-1], detached, read_key).kl
+    weight = own.retrieved.selection.weight
     entropy = -(weight * jnp.log(weight + 1e-9)).sum(-1)
     return Lesson(
         error=error,
         price=price.sum(-1),  # every slot pays for its own query
-        q_mean=q.mean(-1),
+        q_mean=own.q_values.mean(-1),
         weight_entropy=entropy.sum(-1) / max(entropy.shape[-1], 1),  # a plain agent has no slots
-        u_norm=jnp.linalg.norm(retrieved.u, axis=-1),
+        u_norm=jnp.linalg.norm(own.retrieved.u, axis=-1),
     )
 
 

@@ -123,6 +123,20 @@ def test_td_errors_of_a_sequence_are_those_of_its_q_values():
         np.testing.assert_allclose(lesson.error[t], expected, **TOLERANCE)
 
 
+def test_the_price_is_that_of_what_was_read():
+    """It is computed a second time, cut off from the encoder: the same states, slots and noise must give the same."""
+    config, learner = agent_config(MEMORY, ranking="attention", summariser="linear"), LearnerConfig()
+    agent, batch, key = make_agent(config), make_learning_batch(steps=4, burn_in=2), jax.random.key(5)
+    sequence, retrieval = jax.tree.map(lambda column: column[0, 1], batch.sequences), make_retrieval_batch()
+    encoded, _ = agent.prepare(retrieval)
+    lesson = learn_from(agent, agent, sequence, encoded, encoded, key, learner)
+    start_key, read_key = jax.random.split(key)
+    state = agent.unroll(agent.start(start_key), sequence.frames.at(slice(2)), encoded, None).state
+    read = agent.unroll(state, sequence.frames.at(slice(2, None)), encoded, read_key).retrieved
+    np.testing.assert_allclose(lesson.price, read.kl.sum(-1)[:-1], rtol=1e-4)
+    assert np.ptp(np.asarray(lesson.price)) > 1e-3
+
+
 def test_steps_that_do_not_exist_teach_nothing():
     config = agent_config(MEMORY, ranking="attention", summariser="linear")
     agent, target, batch = make_agent(config), make_agent(config, seed=1), make_learning_batch(steps=4)
