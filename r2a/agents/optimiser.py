@@ -102,11 +102,14 @@ def orthogonalise(matrix: Float[Array, "m n"]) -> Float[Array, "m n"]:
     if matrix.shape[0] > matrix.shape[1]:
         return orthogonalise(matrix.T).T
     a, b, c = NEWTON_SCHULZ
-    x = matrix * jax.lax.rsqrt(jnp.square(matrix).sum() + 1e-24)
-    for _ in range(NEWTON_SCHULZ_STEPS):
+
+    def step(_: int, x: Array) -> Array:
         square = x @ x.T
-        x = a * x + (b * square + c * square @ square) @ x
-    return x
+        return a * x + (b * square + c * square @ square) @ x
+
+    # A loop, because a network has dozens of matrices, and written out five times each they compile for a minute.
+    x = matrix * jax.lax.rsqrt(jnp.square(matrix).sum() + 1e-24)
+    return jax.lax.fori_loop(0, NEWTON_SCHULZ_STEPS, step, x)
 
 
 def _is_matrix(leaf: Array) -> bool:

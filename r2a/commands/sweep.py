@@ -12,43 +12,57 @@ from rich.markdown import Markdown
 
 from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
-from r2a.experiments.gridroboman import analysis, sweep
+from r2a.experiments import sweep
+from r2a.experiments.babyai import analysis as babyai
+from r2a.experiments.gridroboman import analysis as gridroboman
+from r2a.experiments.worker import SWEEPS
 from r2a.training.offline import Interrupted
+
+ANALYSES = {"gridroboman": gridroboman.analyse, "babyai": babyai.analyse}
 
 
 @dataclass(frozen=True)
 class Sweep:
     """Train all arms of an experiment, as far as not done yet, and write summary, table and figures.
 
+    gridroboman: return of RA-DQN and its baselines on 10, 20 and 30 tasks (Sec. 3.2).
+
+    babyai: success of RA-RDQN and its baselines on two sizes of data, and whose data it reads (Sec. 3.3, Table 1).
+
     Examples:
       r2a sweep gridroboman --scale laptop
       r2a sweep gridroboman --scale laptop --only 10-none
+      r2a sweep babyai --only ra_rdqn_multi-1000
       r2a sweep gridroboman --analyse-only
     """
 
-    experiment: tyro.conf.Positional[Literal["gridroboman"]]
+    experiment: tyro.conf.Positional[Literal["gridroboman", "babyai"]]
     scale: Literal["smoke", "laptop", "paper"] = "laptop"
     dataset: str = ""
-    """Name or path of the data set (default: the one the scale's preset names)."""
+    """Name or path of the data set (default: the one the scale's preset names, collected if it is not there)."""
     only: str = ""
     """Only runs with these parts of a name, as in ra_dqn-10-none-0: an arm, a number of tasks, an input, a seed."""
     workers: int = 2
     """Runs done at the same time, each on a core of its own."""
     analyse_only: bool = False
     runs: Path = Path("runs/sweep")
-    results: Path = sweep.RESULTS
+    results: Path | None = None
+    """Where the results are kept (default: results/EXPERIMENT)."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Do what is left of the sweep, then analyse what is done."""
     options = parse(Sweep, argv, "sweep")
+    experiment = SWEEPS[options.experiment]
+    results = options.results or experiment.results
     if not options.analyse_only:
         try:
             sweep.sweep(
+                experiment,
                 options.scale,
-                options.dataset or sweep.SCALES[options.scale].preset.data.dataset,
+                options.dataset,
                 options.runs,
-                options.results,
+                results,
                 options.workers,
                 CONSOLE.print,
                 options.only,
@@ -56,6 +70,5 @@ def main(argv: Sequence[str]) -> int:
         except (Interrupted, KeyboardInterrupt):
             CONSOLE.print("Stopped; everything is saved, and the same command goes on from here.")
             return 130
-    records = analysis.analyse(options.results, options.scale)
-    CONSOLE.print(Markdown(analysis.table(records)))
+    CONSOLE.print(Markdown(ANALYSES[options.experiment](results, options.scale)))
     return 0

@@ -75,6 +75,8 @@ class DataConfig:
     """Names of the tasks to learn (default: the first so many of the data set)."""
     num_tasks: int = 10
     """How many tasks: the first 10, 20 or 30 of gridroboman's list, for example (0: all there are)."""
+    episodes_per_task: int = 0
+    """How many episodes of each task are used, the first ones (0: all)."""
     task_input: Literal["none", "one_hot"] = "none"
     """none: the agent is never told its task."""
     tasks_per_step: int = 4  # ours
@@ -94,6 +96,9 @@ class DataConfig:
     def __post_init__(self) -> None:
         require_positive(self, "tasks_per_step", "batch_size", "sequence_steps", section="data.")
         require(self.num_tasks >= 0, "data.num-tasks", self.num_tasks, "it must not be negative")
+        require(
+            self.episodes_per_task >= 0, "data.episodes-per-task", self.episodes_per_task, "it must be 0 (all) or more"
+        )
         require(len(set(self.tasks)) == len(self.tasks), "data.tasks", self.tasks, "it must name no task twice")
         require(self.burn_in >= 0, "data.burn-in", self.burn_in, "it must not be negative")
         require(

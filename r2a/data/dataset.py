@@ -138,19 +138,24 @@ class OfflineDataset:
         }
         return replace(self, manifest=manifest, columns={name: c[:episodes] for name, c in self.columns.items()})
 
-    def select(self, names: Sequence[str]) -> OfflineDataset:
-        """The named tasks alone, in the given order; their episodes are copied into memory."""
+    def select(self, names: Sequence[str], episodes_per_task: int = 0) -> OfflineDataset:
+        """The named tasks alone, in the given order, with the first so many episodes (0: all), copied into memory."""
         known = self.task_names
         missing = [name for name in names if name not in known]
         if missing:
             raise UserError(f"{self.path} has no task {missing[0]!r}; its tasks are {', '.join(known)}.")
-        rows = np.concatenate([self.episodes(known.index(name)) for name in names])
+        rows_of = {name: self.episodes(known.index(name)) for name in names}
+        for name, rows in rows_of.items():
+            if len(rows) < max(episodes_per_task, 1):
+                wanted = episodes_per_task or "any"
+                raise UserError(f"{self.path} has {len(rows)} episodes of task {name!r}, not {wanted}.")
+        rows = np.concatenate([rows[: episodes_per_task or None] for rows in rows_of.values()])
         columns = {name: np.asarray(column[rows]) for name, column in self.columns.items()}
         columns["task_id"] = np.array([names.index(known[task]) for task in columns["task_id"]], np.int16)
         manifest = self.manifest | {
             "task_names": list(names),
             "episodes": len(rows),
-            "tasks": {name: self.manifest["tasks"][name] for name in names},
+            "tasks": describe_tasks(columns, names),
         }
         return replace(self, manifest=manifest, columns=columns)
 

@@ -12,24 +12,31 @@ from r2a.errors import UserError
 
 
 def choose_tasks(config: RunConfig, dataset: OfflineDataset) -> tuple[RunConfig, OfflineDataset]:
-    """The run's settings with its tasks counted (and, for BabyAI, named), and the data set with those tasks alone.
+    """The run's settings with its tasks settled, and the data set with those tasks and as many of their episodes."""
+    config = settle_tasks(config, dataset)
+    if config.data.tasks:
+        dataset = dataset.select(config.data.tasks, config.data.episodes_per_task)
+    return config, dataset
+
+
+def settle_tasks(config: RunConfig, dataset: OfflineDataset) -> RunConfig:
+    """The run's settings with its tasks counted and, for BabyAI or where not all of their episodes are used, named.
 
     Refuses data of another environment, of other tasks, or of another vocabulary.
     """
     if dataset.environment != config.environment:
         raise UserError(f"{dataset.path} holds episodes of {dataset.environment}, not of {config.environment}.")
-    names = config.data.tasks
+    names, wanted = config.data.tasks, config.data.num_tasks
     if config.environment == BABYAI:
         require_vocabulary(dataset.manifest["provenance"].get("vocabulary"), str(dataset.path))
         for name in names:
             level_index(name)
-        names = names or dataset.task_names[: config.data.num_tasks or None]
-    if names:
-        dataset = dataset.select(names)
-    count = len(names) or config.data.num_tasks or len(dataset.task_names)
-    if count > len(dataset.task_names):
-        raise UserError(f"{dataset.path} has {len(dataset.task_names)} tasks; {count} were asked for.")
+    if not names and wanted > len(dataset.task_names):
+        raise UserError(f"{dataset.path} has {len(dataset.task_names)} tasks; {wanted} were asked for.")
+    if not names and (config.environment == BABYAI or config.data.episodes_per_task):
+        names = dataset.task_names[: wanted or None]
+    count = len(names) or wanted or len(dataset.task_names)
     at_once = min(config.data.tasks_per_step, count)
     batch_size = max(config.data.batch_size // at_once, 1) * at_once
     data = replace(config.data, tasks=tuple(names), num_tasks=count, tasks_per_step=at_once, batch_size=batch_size)
-    return replace(config, data=data), dataset
+    return replace(config, data=data)

@@ -34,6 +34,8 @@ LAPTOP_LEVELS = (
 )
 """Seven levels of one behaviour each, and five compositional ones, all of which a bot solves in less than 64 steps."""
 
+SMOKE_LEVELS = ("GoToObj", "GoToLocal", "PutNextLocal")
+
 PAPER = RunConfig(
     environment="babyai",
     agent=AgentConfig(
@@ -65,9 +67,10 @@ LAPTOP = RunConfig(
             slots=2,
             slot_size=64,
             key_size=32,
-            trajectories=16,
+            trajectories=10,
             length=8,
             ranking="attention",
+            summariser="linear",
             summary_size=64,
             bottleneck_std=0.03,
             kl_reduction="mean",
@@ -78,7 +81,7 @@ LAPTOP = RunConfig(
     learner=LearnerConfig(
         optimiser="muon",
         learning_rate=2e-3,
-        schedule_steps=4_000,
+        schedule_steps=1_500,
         discount=0.95,
         target_period=100,
         weights=LossWeights(kl=1e-4, action=0.03, value=0.03, reward=0.03),
@@ -87,16 +90,16 @@ LAPTOP = RunConfig(
         dataset="babyai-laptop",
         num_tasks=12,
         tasks_per_step=12,
-        batch_size=60,
-        sequence_steps=16,
-        burn_in=8,
+        batch_size=96,
+        sequence_steps=10,
+        burn_in=4,
         retrieve_from="all_tasks",
     ),
     evaluation=EvaluationConfig(episodes=16, retrieval_batches=2),
-    steps=4_000,
+    steps=1_500,
     steps_per_call=50,
-    evaluate_every=500,
-    checkpoint_every=500,
+    evaluate_every=250,
+    checkpoint_every=250,
 )
 
 SMOKE = replace(
@@ -110,7 +113,7 @@ SMOKE = replace(
         head=HeadConfig(hidden=(), attention_heads=2),
     ),
     data=replace(
-        LAPTOP.data, dataset="babyai-smoke", num_tasks=3, tasks_per_step=3, batch_size=6, sequence_steps=6, burn_in=2
+        LAPTOP.data, dataset="babyai-smoke", num_tasks=3, tasks_per_step=3, batch_size=6, sequence_steps=3, burn_in=1
     ),
     evaluation=EvaluationConfig(episodes=2, retrieval_batches=2, steps=24),
     steps=20,

@@ -12,8 +12,9 @@ import matplotlib
 import numpy as np
 
 from r2a.environments.gridroboman.expert import ceilings_and_floors
-from r2a.experiments.gridroboman.sweep import ARM_ORDER, read_result
+from r2a.experiments.gridroboman.sweep import ARM_ORDER
 from r2a.experiments.statistics import t_interval
+from r2a.experiments.sweep import load_results
 from r2a.storage import atomic_write_text
 
 matplotlib.use("Agg")
@@ -27,11 +28,6 @@ LABELS = {
 }
 COLOURS = {"ra_dqn": "#d95f02", "dqn": "#1f77b4", "dqn_matched": "#17becf", "ra_dqn_random": "#7f7f7f"}
 INPUTS = {"none": "task not told", "one_hot": "task told"}
-
-
-def load_results(results: Path, scale: str) -> list[dict[str, Any]]:
-    """The figures of all finished runs."""
-    return [read_result(file) for file in sorted((results / scale / "runs").glob("*.json"))]
 
 
 def retrievals_to_report(arm: str) -> tuple[tuple[str, str], ...]:
@@ -137,8 +133,8 @@ def draw_panel(panel: Any, runs: list[dict[str, Any]], x: str) -> None:
             panel.fill_between(xs, ys.min(0), ys.max(0), color=COLOURS[arm], alpha=0.15, linewidth=0)
 
 
-def analyse(results: Path, scale: str) -> list[dict[str, Any]]:
-    """Write summary.json, table.md and the figures of all finished runs of a scale; returns the records."""
+def analyse(results: Path, scale: str) -> str:
+    """Write summary.json, table.md and the figures of all finished runs of a scale; returns the table."""
     runs = load_results(results, scale)
     records = summarise(runs)
     folder = results if scale == "laptop" else results / scale
@@ -147,4 +143,4 @@ def analyse(results: Path, scale: str) -> list[dict[str, Any]]:
     if runs:
         plot(runs, records, "step", folder / "return_by_steps.png")
         plot(runs, records, "time/train_seconds", folder / "return_by_seconds.png")
-    return records
+    return table(records)

@@ -54,7 +54,9 @@ def evaluate(
         observations, *before = map(jnp.asarray, seen)
         frames = Frames(observations, heard, *before)
         step_key = jax.random.fold_in(act_key, step)
-        chosen, state, weight = act(agent, state, frames, encoded, weight, active.reshape(shape), step_key, setting)
+        chosen, state, weight = act(
+            agent, state, frames, encoded, weight, jnp.asarray(active.reshape(shape)), step_key, setting
+        )
         action = np.asarray(chosen)
         observation, paid, terminated, truncated = worlds.step(action.ravel())
         reward = paid.reshape(shape)
@@ -113,7 +115,7 @@ def act(
     frames: Frames,
     encoded: EncodedBatch | None,
     weight: Float[Array, "G b tasks"],
-    active: Bool[np.ndarray, "G b"],
+    active: Bool[Array, "G b"],
     key: PRNGKeyArray,
     config: RunConfig,
 ) -> tuple[Int[Array, "G b"], AgentState, Float[Array, "G b tasks"]]:

@@ -1,0 +1,15 @@
+"""A process that does one run of a sweep."""
+
+from __future__ import annotations
+
+import sys
+
+from r2a.experiments.babyai import sweep as babyai
+from r2a.experiments.gridroboman import sweep as gridroboman
+from r2a.experiments.sweep import Experiment, work
+
+SWEEPS: dict[str, Experiment] = {"gridroboman": gridroboman.EXPERIMENT, "babyai": babyai.EXPERIMENT}
+
+if __name__ == "__main__":
+    name, *arguments = sys.argv[1:]
+    sys.exit(work(SWEEPS[name], *arguments))

@@ -1,0 +1,72 @@
+"""The encoder of BabyAI's views and missions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles.layers import gru_cell, linear, part
+from small import named_arrays
+
+from r2a.config import EncoderConfig
+from r2a.environments.babyai import MISSION_WORDS, WORDS, tokenise
+from r2a.networks.encoders import VOCABULARY, InstructedEncoder
+
+CONFIG = EncoderConfig(features="babyai", hidden=(6, 5), cell_size=4, word_size=3)
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    generator = np.random.default_rng(0)
+    shapes = jax.eval_shape(lambda: InstructedEncoder(CONFIG, jax.random.key(0)))
+    return jax.tree.map(lambda leaf: jnp.asarray(0.5 * generator.normal(size=leaf.shape), leaf.dtype), shapes)
+
+
+def a_view(seed=0):
+    generator = np.random.default_rng(seed)
+    cells = np.stack([generator.integers(0, count, 49) for count in (11, 6, 3)], -1)
+    return np.append(cells.ravel(), generator.integers(4)).astype(np.uint8)
+
+
+def by_loop(p, view, mission):
+    """The same, one word and one cell at a time."""
+    heard = np.zeros(CONFIG.word_size)
+    for word in mission:
+        if word:
+            heard = gru_cell(part(p, "reader.cell"), p["words"][word], heard)
+    flat = []
+    for cell in view[:147].reshape(49, 3):
+        x = sum(p["symbols.weight"][start + number] for start, number in zip((0, 11, 17), cell, strict=True))
+        x = x + p["symbols.bias"]
+        for layer in range(2):
+            if layer:
+                x = linear(part(p, "cells"), x)
+            scale, shift = np.split(linear(part(p, f"films.{layer}"), heard), 2)
+            x = np.maximum(x * (1 + scale) + shift, 0.0)
+        flat.extend(x)
+    x = np.maximum(linear(part(p, "view"), np.array(flat)) + p["direction"][view[147]], 0.0)
+    return np.maximum(linear(part(p, "mlp.layers.0"), x), 0.0)
+
+
+def test_it_equals_a_plain_loop(encoder):
+    view, mission = a_view(), tokenise("put the red ball next to the blue box")
+    found = encoder(jnp.asarray(view), encoder.listen(jnp.asarray(mission)))
+    np.testing.assert_allclose(found, by_loop(named_arrays(encoder), view, mission), rtol=1e-4, atol=1e-5)
+
+
+def test_a_sequence_is_encoded_like_its_steps(encoder):
+    views = jnp.asarray(np.stack([a_view(seed) for seed in range(3)]))
+    heard = encoder.listen(jnp.asarray(tokenise("open a door")))
+    together = encoder(views, heard)
+    for i, view in enumerate(views):
+        np.testing.assert_allclose(together[i], encoder(view, heard), rtol=1e-5, atol=1e-6)
+
+
+def test_words_and_their_order_matter_and_padding_does_not(encoder):
+    one, other = tokenise("go to the red ball"), tokenise("go to the ball red")
+    assert np.abs(encoder.listen(jnp.asarray(one)) - encoder.listen(jnp.asarray(other))).max() > 1e-4
+    np.testing.assert_array_equal(encoder.listen(jnp.asarray(one)), encoder.listen(jnp.asarray(one[:9])))
+
+
+def test_the_vocabulary_fits():
+    assert len(WORDS) < VOCABULARY
+    assert MISSION_WORDS > 40
