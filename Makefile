@@ -35,11 +35,11 @@ check: setup ## lint and types
 bench-setup: .venv-bench/.installed ## the libraries that `r2a bench dqn` compares with, into .venv-bench
 
 bench: setup ## all benchmarks, as JSON lines; with the peers if `make bench-setup` has been run
-	for what in environment dqn retrieval; do $(BIN)/r2a bench $$what --json || exit 1; done
+	for what in environment dqn retrieval growth; do $(BIN)/r2a bench $$what --json || exit 1; done
 
-results: setup ## what is left of the gridroboman sweep, then summary, table and figures
-	test -d datasets/gridroboman-scripted || $(BIN)/r2a collect gridroboman
+results: setup ## what is left of the sweeps, then their summaries, tables and figures
 	$(BIN)/r2a sweep gridroboman --scale laptop
+	$(BIN)/r2a sweep babyai --scale laptop
 
 clean:
 	rm -rf .venv .venv-bench .cache runs report

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from benchmarks import bounds, dqn, environment, retrieval
+from benchmarks import bounds, dqn, environment, growth, retrieval
 
 
 def test_products_are_counted_as_often_as_they_run():
@@ -41,3 +41,11 @@ def test_retrieval():
     figures = retrieval.run(quick=True)
     assert {"updates_per_second", "ratio_plain", "share_of_bound"} <= set(figures)
     assert max(figures["td_loss_difference"], figures["kl_difference"]) < 1e-5
+
+
+def test_growth():
+    figures = growth.run(quick=True)
+    assert figures["trajectories"] == [64, 256]
+    assert figures["megabytes"][1] < 4 * figures["megabytes"][0]
+    assert growth.growth((1, 2, 4), [1.0, 2.0, 4.0]) == 1.0
+    assert growth.growth((1, 2, 4), [1.0, 4.0, 16.0]) == 2.0

@@ -53,9 +53,12 @@ class HeadConfig:
     """Sizes of the layers between the agent state and the Q-values."""
     attention_heads: int = 4  # ours
     """Heads of the cross-attention from the agent state to the retrieved z."""
+    attention_gain: float = 1.0  # ours
+    """Size of that attention's output weights before anything is learnt; 0: Q starts out as a function of s alone."""
 
     def __post_init__(self) -> None:
         require_positive(self, "attention_heads", section="head.")
+        require(self.attention_gain >= 0, "head.attention-gain", self.attention_gain, "it must not be negative")
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,9 @@ class RetrievalConfig:
     """How the KL of a slot's dimensions becomes one number."""
     update: Literal["gated", "sum"] = "gated"  # App. implementation details; sum: Algorithm 1 as printed
     """gated: GRU-style gate and layer norm; sum: Algorithm 1 as printed."""
+    gate_bias: float = 0.0  # ours
+    """Bias of step 6's gate before anything is learnt: the more negative, the more the agent starts out as one without
+    retrieval."""
     slot_update: Literal["gru", "transformer"] = "gru"  # Algorithm 1; transformer: A-2 as Sec. 3.1.1 words it
     """Step 1 of ablation A-2 (slots_only); the others use a GRU."""
     auxiliary: AuxiliaryConfig = field(default_factory=AuxiliaryConfig)

@@ -48,13 +48,13 @@ class MultiHeadAttention(eqx.Module):
     out: Linear
     heads: int = eqx.field(static=True)
 
-    def __init__(self, x_size: int, y_size: int, out_size: int, heads: int, key: PRNGKeyArray):
+    def __init__(self, x_size: int, y_size: int, out_size: int, heads: int, key: PRNGKeyArray, *, gain: float = 1.0):
         inner = heads * max(1, min(y_size, out_size) // heads)  # what y does not hold cannot be read from it
         k1, k2, k3, k4 = jax.random.split(key, 4)
         self.query = Linear(x_size, inner, k1, bias=False)
         self.key = Linear(y_size, inner, k2, bias=False)
         self.value = Linear(y_size, inner, k3, bias=False)
-        self.out = Linear(inner, out_size, k4, bias=False)
+        self.out = Linear(inner, out_size, k4, bias=False, gain=gain)
         self.heads = heads
 
     def __call__(

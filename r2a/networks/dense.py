@@ -79,7 +79,8 @@ class SumResidual(eqx.Module):
 
     project: Linear | None
 
-    def __init__(self, x_size: int, y_size: int, key: PRNGKeyArray):
+    def __init__(self, x_size: int, y_size: int, key: PRNGKeyArray, gate_bias: float = 0.0):
+        del gate_bias
         self.project = None if x_size == y_size else Linear(y_size, x_size, key, bias=False)
 
     def __call__(self, x: Float[Array, "*b d"], y: Float[Array, "*b e"]) -> Float[Array, "*b d"]:
@@ -87,17 +88,22 @@ class SumResidual(eqx.Module):
 
 
 class GatedResidual(eqx.Module):
-    """GRU-style gate and layer norm around a residual update (App. implementation details)."""
+    """GRU-style gate and layer norm around a residual update (App. implementation details).
+
+    With a negative `gate_bias` x passes nearly unchanged until something is learnt that is worth letting in.
+    """
 
     norm: LayerNorm
     from_update: Linear
     from_state: Linear
     candidate_from_state: Linear
 
-    def __init__(self, x_size: int, y_size: int, key: PRNGKeyArray):
+    def __init__(self, x_size: int, y_size: int, key: PRNGKeyArray, gate_bias: float = 0.0):
         k1, k2, k3 = jax.random.split(key, 3)
         self.norm = LayerNorm(y_size)
-        self.from_update = Linear(y_size, 3 * x_size, k1)
+        from_update = Linear(y_size, 3 * x_size, k1)
+        bias = jnp.zeros((3, x_size)).at[1].set(gate_bias).ravel()
+        self.from_update = eqx.tree_at(lambda layer: layer.bias, from_update, bias)
         self.from_state = Linear(x_size, 2 * x_size, k2, bias=False)
         self.candidate_from_state = Linear(x_size, x_size, k3, bias=False)
 

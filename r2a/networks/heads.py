@@ -22,7 +22,8 @@ class QHead(eqx.Module):
 
     def __init__(self, config: HeadConfig, state_size: int, z_size: int, num_actions: int, key: PRNGKeyArray):
         k1, k2 = jax.random.split(key)
-        self.attend = MultiHeadAttention(state_size, z_size, state_size, config.attention_heads, k1) if z_size else None
+        heads, gain = config.attention_heads, config.attention_gain
+        self.attend = MultiHeadAttention(state_size, z_size, state_size, heads, k1, gain=gain) if z_size else None
         self.mlp = MLP((state_size, *config.hidden, num_actions), k2)
 
     def __call__(self, state: Float[Array, "*b d"], z: Float[Array, "*b K e"]) -> Float[Array, "*b A"]:

@@ -143,7 +143,7 @@ class AgentUpdate(eqx.Module):
     def __init__(self, config: RetrievalConfig, state_size: int, key: PRNGKeyArray):
         k1, k2 = jax.random.split(key)
         self.attention = Attention(state_size, config.slot_size, config.key_size, state_size, k1)
-        self.take_in = RESIDUALS[config.update](state_size, state_size, k2)
+        self.take_in = RESIDUALS[config.update](state_size, state_size, k2, config.gate_bias)
 
     def __call__(
         self, s: Float[Array, " d"], z: Float[Array, "K d_m"]

@@ -38,7 +38,7 @@ class AgentQueryProcess(eqx.Module):
         k1, k2, k3 = jax.random.split(key, 3)
         self.reader = Reader(config, state_size, k1)
         self.bottleneck = BOTTLENECKS[config.bottleneck](config, k2)
-        self.take_in = RESIDUALS[config.update](state_size, config.slot_size, k3)
+        self.take_in = RESIDUALS[config.update](state_size, config.slot_size, k3, config.gate_bias)
         self.config = config
 
     def start(self, key: PRNGKeyArray | None) -> RetrievalState:
