@@ -1,13 +1,16 @@
 """RA-X = X + retrieval: X has nothing of retrieval, and RA-X with silent retrieval is X."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import agent_config, make_agent, make_learning_batch, named_arrays, values_of_states
+from small import ACTIONS, OBSERVATION, agent_config, make_agent, make_learning_batch, named_arrays, values_of_states
 
 from r2a.agents.agent import parameter_count
+from r2a.agents.build import build_agent
 from r2a.agents.objective import losses
 from r2a.config import LearnerConfig
 
@@ -69,3 +72,15 @@ def test_silent_retrieval_gives_the_plain_agents_values_and_loss(changes):
     np.testing.assert_allclose(named["rl"], plain_named["rl"], rtol=1e-5)
     loud, _ = values_and_losses(augmented, batch)
     assert np.abs(loud - plain_q_values).max() > 1e-2
+
+
+@pytest.mark.parametrize("variant", ["full", "agent_query"])
+def test_retrieval_can_start_out_silent(variant):
+    """A shut gate and an attention without output: RA-X begins as X, and learns what to let in."""
+    config, batch = agent_config(variant=variant, gate_bias=-40.0, **FREE), make_learning_batch()
+    config = replace(config, head=replace(config.head, attention_gain=0.0))
+    augmented = build_agent(config, OBSERVATION, ACTIONS, jax.random.key(0))
+    plain = eqx.tree_at(lambda a: (a.encoder, a.head.mlp), make_agent(PLAIN), (augmented.encoder, augmented.head.mlp))
+    np.testing.assert_allclose(
+        values_and_losses(augmented, batch)[0], values_and_losses(plain, batch)[0], rtol=1e-5, atol=1e-6
+    )

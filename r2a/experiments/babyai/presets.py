@@ -74,9 +74,10 @@ LAPTOP = RunConfig(
             summary_size=64,
             bottleneck_std=0.03,
             kl_reduction="mean",
+            gate_bias=-3.0,
             auxiliary=AuxiliaryConfig(bins=21, low=-0.5, high=0.6, discount=0.95),
         ),
-        head=HeadConfig(hidden=(128,)),
+        head=HeadConfig(hidden=(128,), attention_gain=0.0),
     ),
     learner=LearnerConfig(
         optimiser="muon",
