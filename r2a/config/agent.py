@@ -127,7 +127,7 @@ class RetrievalConfig:
     gate_bias: float = 0.0  # ours
     """Bias of step 6's gate before anything is learnt: the more negative, the more the agent starts out as one without
     retrieval."""
-    slot_update: Literal["gru", "transformer"] = "gru"  # Algorithm 1; transformer: A-2 as Sec. 3.1.1 words it
+    slot_input: Literal["gru", "transformer"] = "gru"  # Algorithm 1; transformer: A-2 as Sec. 3.1.1 words it
     """Step 1 of ablation A-2 (slots_only); the others use a GRU."""
     auxiliary: AuxiliaryConfig = field(default_factory=AuxiliaryConfig)
 

@@ -147,7 +147,7 @@ class SlotsOnly(WithoutBatch):
         del num_actions
         k1, k2, k3, k4 = jax.random.split(key, 4)
         self.slot_start = SlotStart(config, k1)
-        self.slot_input = SLOT_INPUTS[config.slot_update](config, state_size, k2)
+        self.slot_input = SLOT_INPUTS[config.slot_input](config, state_size, k2)
         self.slot_update = SlotUpdate(config, k3)
         self.agent_update = AgentUpdate(config, state_size, k4)
 

@@ -19,7 +19,7 @@ ABLATIONS = {
     "linear recurrence": {"summariser": "linear"},
     "A-1": {"variant": "agent_query", "summariser": "linear", "ranking": "attention"},
     "A-2": {"variant": "slots_only"},
-    "A-2 with a transformer": {"variant": "slots_only", "slot_update": "transformer"},
+    "A-2 with a transformer": {"variant": "slots_only", "slot_input": "transformer"},
     "plain": {"variant": "none"},
 }
 

@@ -132,7 +132,7 @@ def agent_query(p, config, state, s, trajectories):
 def slots_only(p, config, state, s, trajectories):
     """A-2: nothing to retrieve; steps 1, 5 (joint update) and 6, which reads the slots."""
     m = list(state["slots"])
-    if config.slot_update == "gru":
+    if config.slot_input == "gru":
         m_hat = [gru_cell(part(p, "slot_input.cell"), s, slot) for slot in m]
     else:
         together = [*m, linear(part(p, "slot_input.from_agent"), s)]

@@ -36,7 +36,7 @@ CASES = {
     "A-1, without bottleneck": {"variant": "agent_query", "bottleneck": "identity", "similar_states": 4},
     "A-2, as printed": {"variant": "slots_only", "update": "sum"},
     "A-2, gated": {"variant": "slots_only"},
-    "A-2 with a transformer": {"variant": "slots_only", "slot_update": "transformer"},
+    "A-2 with a transformer": {"variant": "slots_only", "slot_input": "transformer"},
 }
 
 
