@@ -49,7 +49,7 @@ class PlainRetrieval(Retrieval):
         summaries = jax.vmap(self.summariser)(trajectories, states)
         keys, values = self.process.reader.keys_and_values(summaries)
         ids = (trajectories.trajectory_id, trajectories.task_id)
-        encoded = EncodedBatch(states, summaries, keys, values, trajectories.valid, batch.returns, *ids)
+        encoded = EncodedBatch(states, summaries, keys, values, trajectories.valid, *ids)
         _, best = jax.lax.top_k(batch.returns, self.config.k_traj)
         return jax.tree.map(lambda column: column[best], encoded), self.auxiliary.losses(trajectories, summaries)
 

@@ -85,7 +85,6 @@ class EncodedBatch(NamedTuple):
     keys: Float[Array, "*M N L d_e"]
     values: Float[Array, "*M N L d_m"]
     valid: Bool[Array, "*M N L"]
-    returns: Float[Array, "*M N"]
     trajectory_id: Int[Array, "*M N"]
     task_id: Int[Array, "*M N"]
 

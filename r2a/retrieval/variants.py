@@ -97,7 +97,6 @@ class Retrieval(eqx.Module):
             keys,
             values,
             trajectories.valid,
-            batch.returns,
             trajectories.trajectory_id,
             trajectories.task_id,
         )
