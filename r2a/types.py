@@ -106,6 +106,17 @@ class Selection(NamedTuple):
     slot_weight: Float[Array, " K"]
 
 
+class Reading(NamedTuple):
+    """What steps 1 to 5 of Algorithm 1 leave: the slots after them, what they read and paid, and where it was found."""
+
+    state: RetrievalState
+    z: Float[Array, "K d_m"]
+    kl: Float[Array, " K"]
+    trajectory: Int[Array, "K S"]
+    step: Int[Array, "K S"]
+    weight: Float[Array, "K S"]
+
+
 class Retrieved(NamedTuple):
     """The outcome of one step of Algorithm 1."""
 
@@ -115,6 +126,12 @@ class Retrieved(NamedTuple):
     z: Float[Array, "K d_m"]
     kl: Float[Array, " K"]
     selection: Selection
+
+    @classmethod
+    def of(cls, reading: Reading, agent_state: Array, u: Array, slot_weight: Array) -> Retrieved:
+        """What was read, delivered to the agent."""
+        selection = Selection(reading.trajectory, reading.step, reading.weight, slot_weight)
+        return cls(reading.state, agent_state, u, reading.z, reading.kl, selection)
 
 
 class AgentState(NamedTuple):

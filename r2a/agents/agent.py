@@ -20,6 +20,7 @@ from r2a.types import (
     EncodedBatch,
     Frames,
     Observation,
+    Reading,
     RetrievalBatch,
     RetrievalState,
     Retrieved,
@@ -70,13 +71,44 @@ class Agent(eqx.Module):
         `frame.told` went through `listen`. A feed-forward agent carries nothing: its state stays as it is.
         """
         memory, s = self.core(state.core, self.encoder(frame.observation, frame.told), frame)
-        retrieved = self.retrieval(state.retrieval, s, encoded, key)
+        retrieved = self.retrieval.deliver(s, self.retrieval.read(state.retrieval, s, encoded, key))
         after = AgentState(memory, retrieved.state) if self.core.carries else state
         return AgentOutput(self.head(retrieved.agent_state, retrieved.z), retrieved, after)
 
     def states(self, memory: Any, frames: Frames) -> tuple[Any, Float[Array, "T d"]]:
         """The agent states s of consecutive frames, and the memory after the last."""
         return self.core.unroll(memory, self.encoder(frames.observation, frames.told), frames)
+
+    def read(
+        self,
+        state: RetrievalState,
+        s: Float[Array, "T d"],
+        is_first: Bool[Array, " T"],
+        encoded: EncodedBatch | None,
+        key: PRNGKeyArray | None,
+    ) -> Reading:
+        """What is read along consecutive agent states; consumes `key`, without which nothing is random.
+
+        Slots go on from step to step and start afresh with an episode; those of a feed-forward agent, with every step.
+        """
+
+        def step(
+            state: RetrievalState, at: tuple[Float[Array, " d"], Bool[Array, ""], PRNGKeyArray | None]
+        ) -> tuple[RetrievalState, Reading]:
+            s, first, key = at
+            start_key, read_key = (None, None) if key is None else jax.random.split(key)
+            fresh = self.retrieval.start(start_key)
+            if self.core.carries:
+                fresh = jax.tree.map(lambda new, old: jnp.where(first, new, old), fresh, state)
+            reading = self.retrieval.read(fresh, s, encoded, read_key)
+            return reading.state, reading
+
+        # The noise of a step does not depend on how many steps follow it.
+        keys = None if key is None else jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(s.shape[0]))
+        along = (s, is_first, keys)
+        if self.core.carries:
+            return jax.lax.scan(step, state, along)[1]
+        return jax.vmap(lambda *at: step(state, at)[1])(*along)
 
     def retrieve(
         self,
@@ -86,28 +118,8 @@ class Agent(eqx.Module):
         encoded: EncodedBatch | None,
         key: PRNGKeyArray | None,
     ) -> Retrieved:
-        """The retrieval process along consecutive agent states; consumes `key`, without which nothing is random.
-
-        Slots go on from step to step and start afresh with an episode; those of a feed-forward agent, with every step.
-        """
-
-        def step(
-            state: RetrievalState, at: tuple[Float[Array, " d"], Bool[Array, ""], PRNGKeyArray | None]
-        ) -> tuple[RetrievalState, Retrieved]:
-            s, first, key = at
-            start_key, read_key = (None, None) if key is None else jax.random.split(key)
-            fresh = self.retrieval.start(start_key)
-            if self.core.carries:
-                fresh = jax.tree.map(lambda new, old: jnp.where(first, new, old), fresh, state)
-            retrieved = self.retrieval(fresh, s, encoded, read_key)
-            return retrieved.state, retrieved
-
-        # The noise of a step does not depend on how many steps follow it.
-        keys = None if key is None else jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(s.shape[0]))
-        along = (s, is_first, keys)
-        if self.core.carries:
-            return jax.lax.scan(step, state, along)[1]
-        return jax.vmap(lambda *at: step(state, at)[1])(*along)
+        """The retrieval process along consecutive agent states; what was read is delivered to all of them at once."""
+        return jax.vmap(self.retrieval.deliver)(s, self.read(state, s, is_first, encoded, key))
 
     def unroll(
         self, state: AgentState, frames: Frames, encoded: EncodedBatch | None, key: PRNGKeyArray | None

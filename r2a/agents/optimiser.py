@@ -103,7 +103,7 @@ def orthogonalise(matrix: Float[Array, "m n"]) -> Float[Array, "m n"]:
         return orthogonalise(matrix.T).T
     a, b, c = NEWTON_SCHULZ
 
-    def step(_: int, x: Array) -> Array:
+    def step(_: Any, x: Array) -> Array:
         square = x @ x.T
         return a * x + (b * square + c * square @ square) @ x
 

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from r2a.config import RetrievalConfig
 from r2a.retrieval.bottleneck import BOTTLENECKS, KL_REDUCTIONS, GaussianBottleneck, IdentityBottleneck
 from r2a.retrieval.steps import AgentUpdate, Reader, SlotInput, SlotStart, SlotUpdate
-from r2a.types import EncodedBatch, RetrievalState, Retrieved, Selection
+from r2a.types import EncodedBatch, Reading, RetrievalState, Retrieved
 
 
 class Process(eqx.Module):
@@ -34,10 +34,10 @@ class Process(eqx.Module):
         self.agent_update = AgentUpdate(config, state_size, keys[5])
         self.config = config
 
-    def __call__(
+    def read(
         self, state: RetrievalState, s: Float[Array, " d"], encoded: EncodedBatch, key: PRNGKeyArray | None
-    ) -> Retrieved:
-        """Consumes `key`; without one, z is the mean of its distribution."""
+    ) -> Reading:
+        """Steps 1 to 5. Consumes `key`; without one, z is the mean of its distribution."""
         m, z, repeats = state.slots, state.last_read, self.config.retrievals_per_step
         kl = jnp.zeros(m.shape[0])
         keys = [None] * repeats if key is None else jax.random.split(key, repeats)
@@ -57,10 +57,12 @@ class Process(eqx.Module):
             # Step 5: update the states of the slots.
             m = jnp.where(retrieves, self.slot_update(m_hat, z), m)
             kl += KL_REDUCTIONS[self.config.kl_reduction](price * retrieves, axis=-1)
-        # Step 6: update the agent state using the retrieved information.
-        s_tilde, u, gamma = self.agent_update(s, z)
-        selection = Selection(chosen.trajectory, chosen.step, alpha * retrieves, gamma)
-        return Retrieved(RetrievalState(m, z, state.age + 1), s_tilde, u, z, kl, selection)
+        return Reading(RetrievalState(m, z, state.age + 1), z, kl, chosen.trajectory, chosen.step, alpha * retrieves)
+
+    def deliver(self, s: Float[Array, " d"], reading: Reading) -> Retrieved:
+        """Step 6: update the agent state using the retrieved information. The next step does not depend on it."""
+        s_tilde, u, gamma = self.agent_update(s, reading.z)
+        return Retrieved.of(reading, s_tilde, u, gamma)
 
     def retrieves_now(self, state: RetrievalState) -> Bool[Array, "K 1"]:
         """Which slots retrieve at this step: a slot of period p does so every p steps (App. "improvements tried")."""

@@ -17,13 +17,13 @@ from r2a.retrieval.process import Process
 from r2a.retrieval.selection import best_by_return
 from r2a.retrieval.steps import SLOT_INPUTS, AgentUpdate, Reader, SlotInput, SlotInputTransformer, SlotStart, SlotUpdate
 from r2a.retrieval.summarise import Summariser
-from r2a.types import EncodedBatch, RetrievalBatch, RetrievalState, Retrieved, Selection, Trajectory
+from r2a.types import EncodedBatch, Reading, RetrievalBatch, RetrievalState, Retrieved, Trajectory
 
 
-def no_selection(slot_weight: Float[Array, " K"]) -> Selection:
-    """The selection of a variant that reads nothing."""
-    nothing = jnp.zeros((slot_weight.shape[0], 0))
-    return Selection(nothing.astype(int), nothing.astype(int), nothing, slot_weight)
+def nothing_read(state: RetrievalState, z: Float[Array, "K d_m"]) -> Reading:
+    """The reading of a variant that reads nothing; z is what its slots hold."""
+    nothing = jnp.zeros((z.shape[0], 0))
+    return Reading(state, z, jnp.zeros(z.shape[0]), nothing.astype(int), nothing.astype(int), nothing)
 
 
 class AgentQueryProcess(eqx.Module):
@@ -47,17 +47,21 @@ class AgentQueryProcess(eqx.Module):
         empty = jnp.zeros((1, self.config.slot_size))
         return RetrievalState(empty, empty, jnp.zeros((), jnp.int32))
 
-    def __call__(
+    def read(
         self, state: RetrievalState, s: Float[Array, " d"], encoded: EncodedBatch, key: PRNGKeyArray | None
-    ) -> Retrieved:
+    ) -> Reading:
+        """Steps 2 to 4, with a query from the agent state; consumes `key`."""
         q = self.reader.query(s)[None]
         chosen = self.reader.identify(q, s, encoded)
         g, alpha = self.reader.read(q, chosen, encoded)
         z, price = self.bottleneck(g, state.slots, key)
-        s_tilde = self.take_in(s, z[0])
         kl = KL_REDUCTIONS[self.config.kl_reduction](price, axis=-1)
-        selection = Selection(chosen.trajectory, chosen.step, alpha, jnp.ones(1))
-        return Retrieved(state._replace(age=state.age + 1), s_tilde, z[0], z, kl, selection)
+        return Reading(state._replace(age=state.age + 1), z, kl, chosen.trajectory, chosen.step, alpha)
+
+    def deliver(self, s: Float[Array, " d"], reading: Reading) -> Retrieved:
+        """What was read is added to the agent state."""
+        u = reading.z[0]
+        return Retrieved.of(reading, self.take_in(s, u), u, jnp.ones(1))
 
 
 class Retrieval(eqx.Module):
@@ -113,11 +117,16 @@ class Retrieval(eqx.Module):
         """The slots at an episode's start; consumes `key`."""
         return self.process.start(key)
 
-    def __call__(
+    def read(
         self, state: RetrievalState, s: Float[Array, " d"], encoded: EncodedBatch | None, key: PRNGKeyArray | None
-    ) -> Retrieved:
+    ) -> Reading:
+        """What the process reads for one agent state, and its slots after that; consumes `key`."""
         assert encoded is not None
-        return self.process(state, s, encoded, key)
+        return self.process.read(state, s, encoded, key)
+
+    def deliver(self, s: Float[Array, " d"], reading: Reading) -> Retrieved:
+        """The agent state with what was read for it."""
+        return self.process.deliver(s, reading)
 
 
 class WithoutBatch(eqx.Module):
@@ -154,15 +163,19 @@ class SlotsOnly(WithoutBatch):
         """The slots at an episode's start; consumes `key`."""
         return self.slot_start(key)
 
-    def __call__(
+    def read(
         self, state: RetrievalState, s: Float[Array, " d"], encoded: EncodedBatch | None, key: PRNGKeyArray | None
-    ) -> Retrieved:
+    ) -> Reading:
+        """Steps 1 and 5."""
         del encoded, key
         m_hat = self.slot_input(s, state.slots)
         m = self.slot_update.interact(m_hat, m_hat)
-        s_tilde, u, gamma = self.agent_update(s, m)
-        state = RetrievalState(m, state.last_read, state.age + 1)
-        return Retrieved(state, s_tilde, u, m, jnp.zeros(m.shape[0]), no_selection(gamma))
+        return nothing_read(RetrievalState(m, state.last_read, state.age + 1), m)
+
+    def deliver(self, s: Float[Array, " d"], reading: Reading) -> Retrieved:
+        """Step 6."""
+        s_tilde, u, gamma = self.agent_update(s, reading.z)
+        return Retrieved.of(reading, s_tilde, u, gamma)
 
 
 class NoRetrieval(WithoutBatch):
@@ -176,11 +189,16 @@ class NoRetrieval(WithoutBatch):
         del key
         return RetrievalState(jnp.zeros((0, 0)), jnp.zeros((0, 0)), jnp.zeros((), jnp.int32))
 
-    def __call__(
+    def read(
         self, state: RetrievalState, s: Float[Array, " d"], encoded: EncodedBatch | None, key: PRNGKeyArray | None
-    ) -> Retrieved:
-        del encoded, key
-        return Retrieved(state, s, jnp.zeros_like(s), state.slots, jnp.zeros(0), no_selection(jnp.zeros(0)))
+    ) -> Reading:
+        """Nothing."""
+        del s, encoded, key
+        return nothing_read(state, state.slots)
+
+    def deliver(self, s: Float[Array, " d"], reading: Reading) -> Retrieved:
+        """The agent state as it is."""
+        return Retrieved.of(reading, s, jnp.zeros_like(s), jnp.zeros(0))
 
 
 VARIANTS = {"none": NoRetrieval, "full": Retrieval, "agent_query": Retrieval, "slots_only": SlotsOnly}
