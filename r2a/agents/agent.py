@@ -110,23 +110,16 @@ class Agent(eqx.Module):
             return jax.lax.scan(step, state, along)[1]
         return jax.vmap(lambda *at: step(state, at)[1])(*along)
 
-    def retrieve(
-        self,
-        state: RetrievalState,
-        s: Float[Array, "T d"],
-        is_first: Bool[Array, " T"],
-        encoded: EncodedBatch | None,
-        key: PRNGKeyArray | None,
-    ) -> Retrieved:
-        """The retrieval process along consecutive agent states; what was read is delivered to all of them at once."""
-        return jax.vmap(self.retrieval.deliver)(s, self.read(state, s, is_first, encoded, key))
+    def deliver(self, s: Float[Array, "T d"], readings: Reading) -> Retrieved:
+        """What was read along consecutive agent states, delivered to all of them at once."""
+        return jax.vmap(self.retrieval.deliver)(s, readings)
 
     def unroll(
         self, state: AgentState, frames: Frames, encoded: EncodedBatch | None, key: PRNGKeyArray | None
     ) -> AgentOutput:
         """The outputs at consecutive frames [T], and the state after the last; otherwise as a single step."""
         memory, s = self.states(state.core, frames)
-        retrieved = self.retrieve(state.retrieval, s, frames.is_first, encoded, key)
+        retrieved = self.deliver(s, self.read(state.retrieval, s, frames.is_first, encoded, key))
         last = jax.tree.map(lambda column: column[-1], retrieved.state)
         after = AgentState(memory, last if self.core.carries else state.retrieval)
         return AgentOutput(self.head(retrieved.agent_state, retrieved.z), retrieved, after)
@@ -141,7 +134,7 @@ class Agent(eqx.Module):
         """
         learnt = frames if self.core.carries else frames.at(slice(-1))
         _, s = self.states(state.core, learnt)
-        retrieved = self.retrieve(state.retrieval, s, learnt.is_first, encoded, key)
+        retrieved = self.deliver(s, self.read(state.retrieval, s, learnt.is_first, encoded, key))
         q = self.head(retrieved.agent_state, retrieved.z)
         if not self.core.carries:
             later = self.unroll(state, frames.at(slice(1, None)), encoded, None).q_values

@@ -13,6 +13,7 @@ from rich.table import Column, Table
 from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
 from r2a.data.dataset import OfflineDataset, find_dataset, list_datasets
+from r2a.data.manifest import HOW_TO_MAKE_ONE
 from r2a.errors import UserError
 
 
@@ -64,7 +65,7 @@ def show_all(root: Path) -> None:
     if table.row_count:
         CONSOLE.print(table)
     else:
-        CONSOLE.print(f"No data sets in {root}; make one with `r2a collect gridroboman`.")
+        CONSOLE.print(f"No data sets in {root}; {HOW_TO_MAKE_ONE}.")
 
 
 def show(dataset: OfflineDataset) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gymnasium
 from jaxtyping import Array, Float32
 
 from r2a.environments.gridroboman import dynamics, tasks
@@ -57,7 +56,4 @@ class Gridroboman:
 
 GRIDROBOMAN = Gridroboman()
 
-# Registered by name only: the Gymnasium class itself is imported when somebody makes one.
 GYMNASIUM_ID = "r2a/Gridroboman-v0"
-if GYMNASIUM_ID not in gymnasium.registry:
-    gymnasium.register(id=GYMNASIUM_ID, entry_point="r2a.environments.gridroboman.gym:GridrobomanEnv")

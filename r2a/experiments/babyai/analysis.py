@@ -199,7 +199,7 @@ def plot_curves(runs: list[Run], path: Path) -> None:
             length = min(len(curve["step"]) for curve in curves)
             ys = 100 * np.array([curve[column][:length] for curve in curves])
             steps = curves[0]["step"][:length]
-            panel.plot(steps, ys.mean(0), color=COLOURS[arm], label=LABELS[arm], linewidth=1.6)
+            panel.plot(steps, ys.mean(0), color=COLOURS[arm], label=LABELS[arm], linewidth=1.6, marker=".")
             panel.fill_between(steps, ys.min(0), ys.max(0), color=COLOURS[arm], alpha=0.15, linewidth=0)
         panel.set_title(f"{size:,} trajectories per level", fontsize=10)
         panel.set_xlabel("learner steps", fontsize=9)

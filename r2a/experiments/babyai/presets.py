@@ -119,7 +119,7 @@ SMOKE = replace(
     evaluation=EvaluationConfig(episodes=2, retrieval_batches=2, steps=24),
     steps=20,
     steps_per_call=10,
-    evaluate_every=20,
+    evaluate_every=10,
     checkpoint_every=10,
 )
 
