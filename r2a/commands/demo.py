@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
     except Interrupted:
         CONSOLE.print("Stopped; everything is saved. `r2a demo` goes on from here.")
         return 130
-    data = load_resident(dataset, config.data.num_tasks)
+    data = load_resident(dataset, config.data)
     rows = measure(state.params, data, config, dataset)
     show(rows)
     page = options.report / "index.html"

@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
         raise UserError(f"{dataset.path} has other tasks than {options.run} was trained on; choose another data set.")
     _, state = load_run(options.run, dataset)
     check_fits(dataset, config.data, config.agent.retrieval)
-    data = load_resident(dataset, config.data.num_tasks)
+    data = load_resident(dataset, config.data)
     sources = sources_to_evaluate(config) if options.source == "all" else (options.source,)
     results = {
         source: evaluate(state.params, data, config, names, source, jax.random.key(options.seed)) for source in sources

@@ -105,6 +105,8 @@ class RetrievalConfig:
     """Which those are: the most relevant to the query, or the best."""
     similar_states: int = 0  # App. computational complexity, switched off
     """Read only from this many states nearest to the agent's own (0: from all)."""
+    sharpness: float = 1.0  # ours
+    """Size of the queries before anything is learnt: at 1, ten chosen states out of many get nearly equal weights."""
     retrievals_per_step: int = 1  # App. "improvements tried"
     """Rounds of steps 1 to 5 of Algorithm 1 at every step."""
     slot_periods: tuple[int, ...] = ()  # App. "improvements tried"
@@ -139,6 +141,7 @@ class RetrievalConfig:
             "key_size",
             "trajectories",
             "k_traj",
+            "sharpness",
             "retrievals_per_step",
             "summary_size",
             "summary_layers",

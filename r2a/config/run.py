@@ -88,7 +88,8 @@ class DataConfig:
     burn_in: int = 0  # ours
     """Steps before those, over which the memory is brought up to date and nothing is learnt."""
     learn_from: Literal["learning_episodes", "all_episodes"] = "learning_episodes"
-    """all_episodes: also from those kept for retrieval, which are of no other use to an agent without retrieval."""
+    """learning_episodes: from those that the data set keeps for learning; the others are read. all_episodes: every
+    learner step deals out all episodes anew, three to learn from for one to read."""
     retrieve_from: Literal["same_task", "all_tasks", "random_task"] = "same_task"
     """Whose episodes are read: the task's own; all tasks', together; or, as a control, those of a random task, which is
     as much computation but says nothing about the task at hand."""

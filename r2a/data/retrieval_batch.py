@@ -25,6 +25,29 @@ class EpisodeTable(NamedTuple):
     rows: Int[Array, "tasks E"]
     count: Int[Array, " tasks"]
 
+    def episode(self, task: Int[Array, ""], number: Int[Array, "*b"]) -> Int[Array, "*b"]:
+        """The task's episode of that number, below `count`."""
+        return self.rows[task, number]
+
+
+class DealtTable(NamedTuple):
+    """Some of a table's episodes: from the place `first` on and around its end, `take` are in use, `skip` are not."""
+
+    table: EpisodeTable
+    first: Int[Array, " tasks"]
+    count: Int[Array, " tasks"]
+    take: int
+    skip: int
+
+    def episode(self, task: Int[Array, ""], number: Int[Array, "*b"]) -> Int[Array, "*b"]:
+        """The task's episode of that number, below `count`."""
+        place = self.first[task] + number + number // self.take * self.skip
+        return self.table.rows[task, place % self.table.count[task]]
+
+
+ONE_IN = 4
+"""Where every learner step decides anew which episodes are learnt from and which are read: one in four is read."""
+
 
 class ResidentData(NamedTuple):
     """A data set's columns on the device, and who may read which episode."""
@@ -37,17 +60,18 @@ class ResidentData(NamedTuple):
     terminated: Bool[Array, " E"]
     task_id: Int[Array, " E"]
     episode_return: Float[Array, " E"]
-    learning: EpisodeTable
-    retrieval: EpisodeTable
+    learning: EpisodeTable | DealtTable
+    retrieval: EpisodeTable | DealtTable
 
 
-def load_resident(dataset: OfflineDataset, num_tasks: int, *, learn_from_all: bool = False) -> ResidentData:
-    """Put the first `num_tasks` tasks of a data set on the device."""
+def load_resident(dataset: OfflineDataset, data_config: DataConfig) -> ResidentData:
+    """Put a run's tasks on the device: the first so many of the data set."""
+    num_tasks = data_config.num_tasks
     data = dataset.subset(num_tasks)
     generator = np.random.default_rng(0)
 
     def table(split: int) -> EpisodeTable:
-        own = None if split == LEARNING and learn_from_all else split
+        own = None if data_config.learn_from == "all_episodes" else split
         rows = [generator.permutation(data.episodes(task, own)) for task in range(num_tasks)]
         for name, members in zip(data.task_names, rows, strict=True):
             if len(members) == 0:
@@ -61,19 +85,25 @@ def load_resident(dataset: OfflineDataset, num_tasks: int, *, learn_from_all: bo
     # Words are read one by one: those that no episode has are left out.
     columns["told"] = told[:, : np.max(np.flatnonzero(np.any(told, axis=0)), initial=-1) + 1]
     on_device = {name: jnp.asarray(column) for name, column in columns.items()}
-    return ResidentData(**on_device, learning=table(LEARNING), retrieval=table(RETRIEVAL))
+    learning = table(LEARNING)
+    # Where a step decides anew who learns from which episode, both roles are played by one table.
+    retrieval = learning if data_config.learn_from == "all_episodes" else table(RETRIEVAL)
+    return ResidentData(**on_device, learning=learning, retrieval=retrieval)
 
 
 def check_fits(dataset: OfflineDataset, data: DataConfig, retrieval: RetrievalConfig) -> None:
     """Refuse settings that this data set cannot serve, with one clear sentence."""
     if retrieval.variant in ("none", "slots_only"):
         return
-    fewest = min(len(dataset.episodes(task, RETRIEVAL)) for task in range(min(data.num_tasks, len(dataset.task_names))))
+    dealt = data.learn_from == "all_episodes"
+    tasks = range(min(data.num_tasks, len(dataset.task_names)))
+    fewest = min(len(dataset.episodes(task, None if dealt else RETRIEVAL)) for task in tasks)
+    fewest = fewest // ONE_IN if dealt else fewest
     length = retrieval.length or dataset.max_length
     if retrieval.trajectories > fewest:
         raise UserError(
             f"retrieval.trajectories is {retrieval.trajectories}, but a task of {dataset.path} has only {fewest} "
-            f"retrieval episodes."
+            f"episodes to retrieve from{', one in ' + str(ONE_IN) if dealt else ''}."
         )
     if length > dataset.max_length:
         raise UserError(
@@ -84,6 +114,21 @@ def check_fits(dataset: OfflineDataset, data: DataConfig, retrieval: RetrievalCo
             f"retrieval.k-states is {retrieval.k_states}, but k-traj x steps = {retrieval.k_traj * length} states "
             f"are there to choose from."
         )
+
+
+def deal(data: ResidentData, key: PRNGKeyArray) -> ResidentData:
+    """All of a task's episodes, each with its role in one learner step; consumes `key`.
+
+    From a random place on, three are learnt from and one is read, and so on: in the long run every episode is both,
+    but never in the same step.
+    """
+    assert isinstance(data.learning, EpisodeTable)
+    table, count = data.learning, data.learning.count
+    first = jax.random.randint(key, count.shape, 0, count)
+    return data._replace(
+        learning=DealtTable(table, first, count - count // ONE_IN, take=ONE_IN - 1, skip=1),
+        retrieval=DealtTable(table, first + ONE_IN - 1, count // ONE_IN, take=1, skip=ONE_IN - 1),
+    )
 
 
 class Places(NamedTuple):
@@ -103,7 +148,7 @@ def draw_sequences(
     """
     episode_key, step_key = jax.random.split(key)
     place = jax.random.randint(episode_key, (count,), 0, data.learning.count[task])
-    episode = data.learning.rows[task, place]
+    episode = data.learning.episode(task, place)
     length, steps = data.length[episode], config.sequence_steps
     first = jax.random.randint(step_key, (count,), 0, jnp.maximum(length - steps, 0) + 1)
     row, length = episode[:, None], length[:, None]
@@ -136,7 +181,7 @@ def place_pieces(data: ResidentData, task: Int[Array, ""], config: RetrievalConf
     n, count = config.trajectories, data.retrieval.count[task]
     bounds = (jnp.arange(n + 1) * count) // n
     place = jax.random.randint(place_key, (n,), bounds[:-1], bounds[1:])
-    episode = data.retrieval.rows[task, place]
+    episode = data.retrieval.episode(task, place)
     first = jnp.zeros(n, jnp.int32)
     if config.piece == "random":
         slack = jnp.maximum(data.length[episode] - (config.length or data.reward.shape[1]), 0)
@@ -225,6 +270,9 @@ def plan_learning_batch(
     Small enough to be made for many steps at once, which is much cheaper than step by step. Tasks that read from the
     same batch, that of all tasks, are put together as one.
     """
+    if config.learn_from == "all_episodes":
+        key, deal_key = jax.random.split(key)
+        data = deal(data, deal_key)
     task_key, source_key, sequence_key, retrieval_key = jax.random.split(key, 4)
     m = config.tasks_per_step
     tasks = draw_tasks(config, task_key)

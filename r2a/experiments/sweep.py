@@ -116,7 +116,7 @@ def do_run(run: SweepRun, dataset: OfflineDataset, runs: Path, results: Path) ->
     config, dataset = choose_tasks(run.config(), dataset)
     folder = runs / run.scale / run.name
     state = train(config, folder, dataset, resume=(folder / CONFIG).is_file())
-    data = load_resident(dataset, config.data.num_tasks)
+    data = load_resident(dataset, config.data)
     closer = replace(config, evaluation=run.final_evaluation())
     names = dataset.task_names[: config.data.num_tasks]
     final = {

@@ -64,8 +64,8 @@ class LayerNorm(eqx.Module):
     scale: Float[Array, " d"]
     shift: Float[Array, " d"]
 
-    def __init__(self, size: int):
-        self.scale = jnp.ones(size)
+    def __init__(self, size: int, *, scale: float = 1.0):
+        self.scale = jnp.full(size, scale)
         self.shift = jnp.zeros(size)
 
     def __call__(self, x: Float[Array, "*b d"]) -> Float[Array, "*b d"]:

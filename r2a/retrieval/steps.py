@@ -76,7 +76,7 @@ class Reader(eqx.Module):
     def __init__(self, config: RetrievalConfig, query_from: int, key: PRNGKeyArray):
         k1, k2, k3 = jax.random.split(key, 3)
         self.query_network = MLP((query_from, config.key_size, config.key_size), k1)
-        self.query_norm = LayerNorm(config.key_size)
+        self.query_norm = LayerNorm(config.key_size, scale=config.sharpness)
         self.key = Linear(config.summary_size, config.key_size, k2, bias=False)
         self.value = Linear(config.summary_size, config.slot_size, k3, bias=False)
         self.k_traj, self.k_states, self.similar_states = config.k_traj, config.k_states, config.similar_states

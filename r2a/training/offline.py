@@ -122,9 +122,7 @@ def train(
     saved = {"config": asdict(config), "dataset": dataset.fingerprint}
     extra: dict[str, Any] = {"train_seconds": 0.0}
     # All that can be refused is refused before the run folder is made.
-    data = load_resident(
-        dataset, config.data.num_tasks, learn_from_all=config.data.learn_from == "all_episodes"
-    )
+    data = load_resident(dataset, config.data)
     if tensorboard:
         require_tensorboard()
     if resume:

@@ -10,7 +10,9 @@ import pytest
 from r2a.config import DataConfig, RetrievalConfig
 from r2a.data.dataset import LEARNING, RETRIEVAL, write_dataset
 from r2a.data.retrieval_batch import (
+    EpisodeTable,
     check_fits,
+    deal,
     draw_learning_batch,
     draw_retrieval_batch,
     draw_sequences,
@@ -63,7 +65,7 @@ def dataset(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def resident(dataset):
-    return load_resident(dataset, len(TASKS))
+    return load_resident(dataset, DATA)
 
 
 def draw_many(draw, count=DRAWS, seed=0):
@@ -286,10 +288,43 @@ def test_a_task_without_retrieval_episodes_is_refused(tmp_path):
     columns = make_columns()
     columns["split"][columns["task_id"] == 1] = LEARNING
     with pytest.raises(UserError, match="no retrieval episodes of task 'touch blue'"):
-        load_resident(write(tmp_path / "broken", columns), len(TASKS))
+        load_resident(write(tmp_path / "broken", columns), DATA)
 
 
 def test_fewer_tasks_leave_out_the_others(dataset):
-    two = load_resident(dataset, 2)
+    two = load_resident(dataset, replace(DATA, num_tasks=2))
     assert two.reward.shape[0] == 2 * PER_TASK
     assert two.learning.count.tolist() == [len(dataset.episodes(task, LEARNING)) for task in range(2)]
+
+
+@pytest.mark.parametrize("episodes", [1, 3, 4, 7, 14])
+def test_all_episodes_are_dealt_out_anew_to_learn_from_or_to_read_and_never_to_both(resident, episodes):
+    """Whatever the number of episodes: each has one role in a step, three learn for one read, and roles change."""
+    whole = EpisodeTable(jnp.arange(20, dtype=jnp.int32)[None] + 100, jnp.array([episodes], jnp.int32))
+    data = resident._replace(learning=whole, retrieval=whole)
+    learnt, read = [], []
+    for seed in range(40):
+        dealt = deal(data, jax.random.key(seed))
+        roles = [
+            table.episode(jnp.array(0), jnp.arange(table.count[0])).tolist()
+            for table in (dealt.learning, dealt.retrieval)
+        ]
+        assert sorted(roles[0] + roles[1]) == list(range(100, 100 + episodes))
+        assert len(roles[1]) == episodes // 4
+        learnt += roles[0]
+        read += roles[1]
+    assert len(set(learnt)) == episodes
+    assert len(set(read)) == (episodes if episodes >= 4 else 0)
+
+
+def test_a_learner_step_never_reads_what_it_learns_from_when_all_episodes_are_dealt_out(dataset):
+    config = replace(DATA, learn_from="all_episodes")
+    data = load_resident(dataset, config)
+    retrieval = replace(CONFIG, trajectories=3)
+    sequences, batches = draw_many(lambda key: draw_learning_batch(data, config, retrieval, key))
+    learnt = sequences.frames.observation[..., 0].reshape(DRAWS, -1)
+    read = batches.trajectories.trajectory_id.reshape(DRAWS, -1)
+    assert not any(set(a) & set(b) for a, b in zip(learnt.tolist(), read.tolist(), strict=True))
+    assert len(np.unique(learnt)) == len(np.unique(read)) == len(TASKS) * PER_TASK
+    with pytest.raises(UserError, match="has only 3 episodes to retrieve from, one in 4"):
+        check_fits(dataset, config, CONFIG)

@@ -73,7 +73,7 @@ def build(config):
 def test_an_evaluation_plays_every_level_and_tells_whose_data_were_read(dataset, name, source):
     config, chosen = choose_tasks(arm(SMOKE, name), dataset)
     config = replace(config, evaluation=replace(config.evaluation, steps=6, episodes=3))
-    data = load_resident(chosen, 3)
+    data = load_resident(chosen, config.data)
     result = evaluate(build(config), data, config, chosen.task_names, source, jax.random.key(0))
     assert result.scores.shape == (3, 2, 3)
     assert set(np.unique(result.scores)) <= {0.0, 1.0}

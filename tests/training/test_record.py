@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from r2a.config import RunConfig
+from r2a.config import DataConfig, RunConfig
 from r2a.data.dataset import RETRIEVAL
 from r2a.data.retrieval_batch import load_resident
 from r2a.environments.gridroboman import ACTION_NAMES, TASK_NAMES
@@ -34,7 +34,7 @@ def dataset(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def play(dataset):
-    data = load_resident(dataset, NUM_TASKS)
+    data = load_resident(dataset, DataConfig(num_tasks=NUM_TASKS, tasks_per_step=1))
     agent_of = cache(lambda config: initial_state(config, dataset).params)
 
     def play(config: RunConfig, task: int, retrieve_from: int, seed: int = 0):

@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 import jax
 import pytest
 
+from r2a.config import DataConfig
 from r2a.data.retrieval_batch import load_resident
 from r2a.environments.gridroboman import TASK_NAMES
 from r2a.environments.gridroboman.render import render
@@ -177,7 +178,7 @@ def test_a_report_of_a_trained_run(tmp_path):
     config, tasks = SMOKE, SMOKE.data.num_tasks
     dataset = collect(ScriptedConfig(episodes=40, num_tasks=tasks), tmp_path / "data")
     agent = train(config, tmp_path / "run", dataset).params
-    data = load_resident(dataset, tasks)
+    data = load_resident(dataset, DataConfig(num_tasks=tasks, tasks_per_step=1))
 
     def recorded(task, source):
         return record_episode(agent, data, config, task=task, retrieve_from=source, key=jax.random.key(1))
