@@ -11,17 +11,13 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from r2a.config import AuxiliaryConfig, RetrievalConfig
 from r2a.networks.dense import Linear
+from r2a.networks.squash import squash
 from r2a.types import Summaries, Trajectory
-
-
-def compress(x: Float[Array, "*b"]) -> Float[Array, "*b"]:
-    """MuZero's h(x) = sign(x) (sqrt(|x| + 1) - 1) + 0.001 x."""
-    return jnp.sign(x) * (jnp.sqrt(jnp.abs(x) + 1.0) - 1.0) + 1e-3 * x
 
 
 def two_hot(x: Float[Array, "*b"], config: AuxiliaryConfig) -> Float[Array, "*b bins"]:
     """The categorical target of h(x): weight on the two bins beside it, in proportion to nearness."""
-    position = (compress(x) - config.low) / (config.high - config.low) * (config.bins - 1)
+    position = (squash(x) - config.low) / (config.high - config.low) * (config.bins - 1)
     position = jnp.clip(position, 0.0, config.bins - 1.0)[..., None]
     return jnp.maximum(0.0, 1.0 - jnp.abs(position - jnp.arange(config.bins)))
 

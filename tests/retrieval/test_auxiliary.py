@@ -10,13 +10,9 @@ from oracles import summaries as by_loop
 from small import ACTIONS, agent_config, make_agent, make_retrieval_batch
 
 from r2a.config import AuxiliaryConfig
-from r2a.retrieval.auxiliary import compress, returns_to_go, two_hot
+from r2a.retrieval.auxiliary import returns_to_go, two_hot
 
 SUPPORT = AuxiliaryConfig(bins=5, low=-2.0, high=2.0)
-
-
-def test_compress_by_hand():
-    np.testing.assert_allclose(compress(jnp.array([0.0, 3.0, -8.0, 99.0])), [0.0, 1.003, -2.008, 9.099], rtol=1e-5)
 
 
 def test_two_hot_by_hand():
