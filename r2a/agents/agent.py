@@ -13,6 +13,7 @@ from r2a.networks.cores import Memory, NoMemory
 from r2a.networks.encoders import InstructedEncoder, VectorEncoder
 from r2a.networks.heads import QHead
 from r2a.networks.recurrent import previous_steps
+from r2a.retrieval.selection import Nearby
 from r2a.retrieval.variants import NoRetrieval, Retrieval, SlotsOnly
 from r2a.types import (
     AgentOutput,
@@ -71,7 +72,9 @@ class Agent(eqx.Module):
         `frame.told` went through `listen`. A feed-forward agent carries nothing: its state stays as it is.
         """
         memory, s = self.core(state.core, self.encoder(frame.observation, frame.told), frame)
-        retrieved = self.retrieval.deliver(s, self.retrieval.read(state.retrieval, s, encoded, key))
+        near = self.retrieval.nearby(s, encoded)
+        reading = self.retrieval.read(state.retrieval, s, near.batch if near else encoded, key)
+        retrieved = self.retrieval.deliver(s, located(reading, near))
         after = AgentState(memory, retrieved.state) if self.core.carries else state
         return AgentOutput(self.head(retrieved.agent_state, retrieved.z), retrieved, after)
 
@@ -93,19 +96,19 @@ class Agent(eqx.Module):
         """
 
         def step(
-            state: RetrievalState, at: tuple[Float[Array, " d"], Bool[Array, ""], PRNGKeyArray | None]
+            state: RetrievalState, at: tuple[Float[Array, " d"], Bool[Array, ""], PRNGKeyArray | None, Nearby | None]
         ) -> tuple[RetrievalState, Reading]:
-            s, first, key = at
+            s, first, key, near = at
             start_key, read_key = (None, None) if key is None else jax.random.split(key)
             fresh = self.retrieval.start(start_key)
             if self.core.carries:
                 fresh = jax.tree.map(lambda new, old: jnp.where(first, new, old), fresh, state)
-            reading = self.retrieval.read(fresh, s, encoded, read_key)
-            return reading.state, reading
+            reading = self.retrieval.read(fresh, s, near.batch if near else encoded, read_key)
+            return reading.state, located(reading, near)
 
         # The noise of a step does not depend on how many steps follow it.
         keys = None if key is None else jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(s.shape[0]))
-        along = (s, is_first, keys)
+        along = (s, is_first, keys, jax.vmap(lambda at: self.retrieval.nearby(at, encoded))(s))
         if self.core.carries:
             return jax.lax.scan(step, state, along)[1]
         return jax.vmap(lambda *at: step(state, at)[1])(*along)
@@ -141,6 +144,13 @@ class Agent(eqx.Module):
             return Valued(q, jax.lax.stop_gradient(later), s, retrieved)
         s, retrieved = jax.tree.map(lambda column: column[:-1], (s, retrieved))
         return Valued(q[:-1], jax.lax.stop_gradient(q[1:]), s, retrieved)
+
+
+def located(reading: Reading, near: Nearby | None) -> Reading:
+    """What was read, with its place in the whole retrieval batch."""
+    if near is None:
+        return reading
+    return reading._replace(trajectory=near.trajectory[reading.trajectory], step=near.step[reading.trajectory])
 
 
 def only_seen(observation: Observation) -> Frames:

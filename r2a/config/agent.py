@@ -104,7 +104,7 @@ class RetrievalConfig:
     ranking: Literal["attention", "return"] = "return"  # App. gridroboman hyperparameters
     """Which those are: the most relevant to the query, or the best."""
     similar_states: int = 0  # App. computational complexity, switched off
-    """Read only from this many states nearest to the agent's own (0: from all)."""
+    """Read only from this many states nearest to the agent's own, whichever trajectories they lie in (0: from all)."""
     sharpness: float = 1.0  # ours
     """Size of the queries before anything is learnt: at 1, ten chosen states out of many get nearly equal weights."""
     retrievals_per_step: int = 1  # App. "improvements tried"

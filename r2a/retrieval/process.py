@@ -47,7 +47,7 @@ class Process(eqx.Module):
             m_hat = self.slot_input(s, m)
             q = self.reader.query(m_hat)
             # Step 2: identify the most relevant trajectories and states.
-            chosen = self.reader.identify(q, s, encoded)
+            chosen = self.reader.identify(q, encoded)
             # Step 3: retrieve information from them.
             g, alpha = self.reader.read(q, chosen, encoded)
             # Step 4: regularise it with an information bottleneck.

@@ -34,14 +34,29 @@ def attention_logits(queries: Float[Array, "K d_e"], keys: Float[Array, "*n d_e"
     return jnp.einsum("kd,...d->k...", queries, keys) * queries.shape[-1] ** -0.5
 
 
-def nearest_states(
-    agent_state: Float[Array, " d"], states: Float[Array, "N L d"], valid: Bool[Array, "N L"], count: int
-) -> Bool[Array, "N L"]:
-    """Marks the `count` states whose encoding has the highest cosine with the agent's own state."""
+class Nearby(NamedTuple):
+    """States like the agent's own: a batch of trajectories of one step each, and where they lie in the whole batch."""
+
+    batch: EncodedBatch
+    trajectory: Int[Array, "*b C"]
+    step: Int[Array, "*b C"]
+
+
+def nearest_states(agent_state: Float[Array, " d"], encoded: EncodedBatch, count: int) -> Nearby:
+    """The `count` states whose encoding has the highest cosine with the agent's own (App. computational complexity)."""
+    agent_state, states = jax.lax.stop_gradient((agent_state, encoded.states))
     unit = states * jax.lax.rsqrt(jnp.square(states).sum(-1, keepdims=True) + 1e-6)
-    cosine = jnp.where(valid, unit @ agent_state, -jnp.inf).ravel()
-    _, nearest = jax.lax.top_k(cosine, min(count, cosine.size))
-    return jnp.zeros(cosine.shape, bool).at[nearest].set(True).reshape(valid.shape) & valid
+    cosine = jnp.where(encoded.valid, unit @ agent_state, -jnp.inf).ravel()
+    best, nearest = jax.lax.top_k(cosine, min(count, cosine.size))
+    trajectory, step = jnp.divmod(nearest, encoded.valid.shape[-1])
+    keys, values = rows_of(encoded, nearest)
+    states, summaries = jax.tree.map(lambda a: a[trajectory, step], (encoded.states, encoded.summaries))
+    batch = EncodedBatch(
+        *jax.tree.map(lambda a: a[:, None], (states, summaries, keys, values, jnp.isfinite(best))),
+        trajectory_id=encoded.trajectory_id[trajectory],
+        task_id=encoded.task_id[trajectory],
+    )
+    return Nearby(batch, trajectory, step)
 
 
 def choose(logits: Float[Array, "K N L"], candidate: Bool[Array, "N L"], k_traj: int, k_states: int) -> Chosen:
@@ -63,11 +78,12 @@ def choose(logits: Float[Array, "K N L"], candidate: Bool[Array, "N L"], k_traj:
     return Chosen(trajectory, flat % length, jnp.isfinite(best))
 
 
-def gather(chosen: Chosen, encoded: EncodedBatch) -> tuple[Float[Array, "K S d_e"], Float[Array, "K S d_m"]]:
-    """Keys and values of the chosen states."""
+def rows_of(
+    encoded: EncodedBatch, flat: Int[Array, "*b"]
+) -> tuple[Float[Array, "*b d_e"], Float[Array, "*b d_m"]]:
+    """Keys and values of states, numbered through all trajectories."""
     key_size = encoded.keys.shape[-1]
-    length = encoded.keys.shape[1]
     # One table, one gather: its gradient is a single scatter-add.
     table = jnp.concatenate([encoded.keys, encoded.values], axis=-1).reshape(-1, key_size + encoded.values.shape[-1])
-    rows = table[chosen.trajectory * length + chosen.step]
+    rows = table[flat]
     return rows[..., :key_size], rows[..., key_size:]

@@ -11,7 +11,7 @@ from r2a.config import RetrievalConfig
 from r2a.networks.attention import Attention, TransformerBlock, masked_softmax
 from r2a.networks.dense import MLP, RESIDUALS, GatedResidual, LayerNorm, Linear, SumResidual
 from r2a.networks.recurrent import GRUCell
-from r2a.retrieval.selection import Chosen, attention_logits, choose, gather, nearest_states
+from r2a.retrieval.selection import Chosen, attention_logits, choose, rows_of
 from r2a.types import EncodedBatch, RetrievalState, Summaries
 
 
@@ -71,7 +71,6 @@ class Reader(eqx.Module):
     value: Linear
     k_traj: int = eqx.field(static=True)
     k_states: int = eqx.field(static=True)
-    similar_states: int = eqx.field(static=True)
 
     def __init__(self, config: RetrievalConfig, query_from: int, key: PRNGKeyArray):
         k1, k2, k3 = jax.random.split(key, 3)
@@ -79,7 +78,8 @@ class Reader(eqx.Module):
         self.query_norm = LayerNorm(config.key_size, scale=config.sharpness)
         self.key = Linear(config.summary_size, config.key_size, k2, bias=False)
         self.value = Linear(config.summary_size, config.slot_size, k3, bias=False)
-        self.k_traj, self.k_states, self.similar_states = config.k_traj, config.k_states, config.similar_states
+        # Similar states come as trajectories of one step: none of those is left out before its state is looked at.
+        self.k_traj, self.k_states = config.similar_states or config.k_traj, config.k_states
 
     def query(self, m_hat: Float[Array, "*K d"]) -> Float[Array, "*K d_e"]:
         """f_query; layer norm keeps the logits in a range where more than one state is read."""
@@ -89,14 +89,11 @@ class Reader(eqx.Module):
         """kappa = h W_e and v = b W_v."""
         return self.key(summaries.past), self.value(summaries.future)
 
-    def identify(self, q: Float[Array, "K d_e"], s: Float[Array, " d"], encoded: EncodedBatch) -> Chosen:
+    def identify(self, q: Float[Array, "K d_e"], encoded: EncodedBatch) -> Chosen:
         """Step 2: the most relevant trajectories, and the most relevant states within them."""
-        q, s, encoded = jax.lax.stop_gradient((q, s, encoded))
-        candidate = encoded.valid
-        if self.similar_states:
-            candidate = nearest_states(s, encoded.states, encoded.valid, self.similar_states)
+        q, keys = jax.lax.stop_gradient((q, encoded.keys))
         k_states = self.k_states or self.k_traj * encoded.valid.shape[-1]
-        return choose(attention_logits(q, encoded.keys), candidate, self.k_traj, k_states)
+        return choose(attention_logits(q, keys), encoded.valid, self.k_traj, k_states)
 
     def read(
         self, q: Float[Array, "K d_e"], chosen: Chosen, encoded: EncodedBatch
@@ -105,7 +102,7 @@ class Reader(eqx.Module):
         if chosen.step.shape[-1] == encoded.valid.size:  # all of them, in order: two products, and nothing to gather
             alpha = masked_softmax(attention_logits(q, encoded.keys).reshape(q.shape[0], -1), chosen.exists)
             return alpha @ encoded.values.reshape(-1, encoded.values.shape[-1]), alpha
-        keys, values = gather(chosen, encoded)
+        keys, values = rows_of(encoded, chosen.trajectory * encoded.valid.shape[-1] + chosen.step)
         logits = jnp.einsum("kd,ksd->ks", q, keys) * q.shape[-1] ** -0.5
         alpha = masked_softmax(logits, chosen.exists)
         return jnp.einsum("ks,ksd->kd", alpha, values), alpha

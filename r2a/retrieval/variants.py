@@ -14,7 +14,7 @@ from r2a.networks.dense import RESIDUALS, GatedResidual, SumResidual
 from r2a.retrieval.auxiliary import AuxiliaryHeads
 from r2a.retrieval.bottleneck import BOTTLENECKS, KL_REDUCTIONS, GaussianBottleneck, IdentityBottleneck
 from r2a.retrieval.process import Process
-from r2a.retrieval.selection import best_by_return
+from r2a.retrieval.selection import Nearby, best_by_return, nearest_states
 from r2a.retrieval.steps import SLOT_INPUTS, AgentUpdate, Reader, SlotInput, SlotInputTransformer, SlotStart, SlotUpdate
 from r2a.retrieval.summarise import Summariser
 from r2a.types import EncodedBatch, Reading, RetrievalBatch, RetrievalState, Retrieved, Trajectory
@@ -52,7 +52,7 @@ class AgentQueryProcess(eqx.Module):
     ) -> Reading:
         """Steps 2 to 4, with a query from the agent state; consumes `key`."""
         q = self.reader.query(s)[None]
-        chosen = self.reader.identify(q, s, encoded)
+        chosen = self.reader.identify(q, encoded)
         g, alpha = self.reader.read(q, chosen, encoded)
         z, price = self.bottleneck(g, state.slots, key)
         kl = KL_REDUCTIONS[self.config.kl_reduction](price, axis=-1)
@@ -113,6 +113,11 @@ class Retrieval(eqx.Module):
         keys, values = self.process.reader.keys_and_values(summaries)
         return encoded._replace(states=states, summaries=summaries, keys=keys, values=values)
 
+    def nearby(self, s: Float[Array, " d"], encoded: EncodedBatch | None) -> Nearby | None:
+        """The states like the agent's own, if only those can be read. No slot has a say in it."""
+        assert encoded is not None
+        return nearest_states(s, encoded, self.config.similar_states) if self.config.similar_states else None
+
     def start(self, key: PRNGKeyArray | None) -> RetrievalState:
         """The slots at an episode's start; consumes `key`."""
         return self.process.start(key)
@@ -141,6 +146,9 @@ class WithoutBatch(eqx.Module):
 
     def detach(self, encoded: EncodedBatch | None) -> None:
         """There is nothing to detach."""
+
+    def nearby(self, s: Float[Array, " d"], encoded: EncodedBatch | None) -> None:
+        """There is nothing to be near to."""
 
 
 class SlotsOnly(WithoutBatch):

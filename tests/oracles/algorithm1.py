@@ -54,7 +54,7 @@ def retrieve(p, config, q, s, trajectories):
     for i, j in candidates:
         kappa = linear(part(p, "reader.key"), trajectories[i]["past"][j])
         logit[i, j] = q @ kappa / np.sqrt(config.key_size)
-    if config.ranking == "attention":
+    if config.ranking == "attention" and not config.similar_states:  # else the most similar states are candidates
         alpha = dict(zip(candidates, softmax(list(logit.values())), strict=True))
         relevance = {i: sum(alpha[state] for state in candidates if state[0] == i) for i in members}
         members = top(config.k_traj, relevance)
