@@ -93,6 +93,8 @@ class RetrievalConfig:
     """Numbers in a query and in a key."""
     trajectories: int = 64  # App. gridroboman hyperparameters: n_retrieval, per task
     """Trajectories in a retrieval batch, per task."""
+    taught_by: int = 0  # ours: 0 is all of them
+    """How many of them, per task, teach encoder and summariser (0: all); reading the others costs a third as much."""
     length: int = 0  # ours: 0 is the whole episode; ablation A-3 sets 5
     """Steps of each retrieved trajectory that are summarised (0: all of them)."""
     piece: Literal["start", "random"] = "random"  # ours
@@ -104,7 +106,7 @@ class RetrievalConfig:
     ranking: Literal["attention", "return"] = "return"  # App. gridroboman hyperparameters
     """Which those are: the most relevant to the query, or the best."""
     similar_states: int = 0  # App. computational complexity, switched off
-    """Read only from this many states nearest to the agent's own, whichever trajectories they lie in (0: from all)."""
+    """Read only the states nearest to the agent's own: one of each of so many trajectories (0: from all states)."""
     sharpness: float = 1.0  # ours
     """Size of the queries before anything is learnt: at 1, ten chosen states out of many get nearly equal weights."""
     retrievals_per_step: int = 1  # App. "improvements tried"
@@ -153,6 +155,18 @@ class RetrievalConfig:
             "retrieval.k-traj",
             self.k_traj,
             f"only retrieval.trajectories = {self.trajectories} trajectories are there to choose from",
+        )
+        require(
+            self.taught_by >= 0 and (not self.taught_by or self.trajectories % self.taught_by == 0),
+            "retrieval.taught-by",
+            self.taught_by,
+            f"it must be 0 (all) or divide retrieval.trajectories = {self.trajectories}",
+        )
+        require(
+            not self.taught_by or self.ranking == "attention",
+            "retrieval.taught-by",
+            self.taught_by,
+            "it needs retrieval.ranking attention: ranked by return, only what is read is encoded",
         )
         require(self.k_states >= 0, "retrieval.k-states", self.k_states, "it must be 0 (all) or more")
         require(self.length >= 0, "retrieval.length", self.length, "it must be 0 (whole episodes) or more")

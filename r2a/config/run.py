@@ -124,6 +124,8 @@ class EvaluationConfig:
     """Episodes per task and retrieval batch."""
     retrieval_batches: int = 4
     """Retrieval batches per task."""
+    trajectories: int = 0
+    """Trajectories of each task in a retrieval batch (0: as in training)."""
     epsilon: float = 6.5e-4  # Table 3
     """Share of random actions."""
     steps: int = 128  # ours
@@ -131,6 +133,8 @@ class EvaluationConfig:
 
     def __post_init__(self) -> None:
         require_positive(self, "episodes", "retrieval_batches", "steps", section="evaluation.")
+        rule = "it must be 0 (as in training) or more"
+        require(self.trajectories >= 0, "evaluation.trajectories", self.trajectories, rule)
         require(0 <= self.epsilon <= 1, "evaluation.epsilon", self.epsilon, "it must lie between 0 and 1")
 
 

@@ -43,13 +43,17 @@ class Nearby(NamedTuple):
 
 
 def nearest_states(agent_state: Float[Array, " d"], encoded: EncodedBatch, count: int) -> Nearby:
-    """The `count` states whose encoding has the highest cosine with the agent's own (App. computational complexity)."""
+    """Of the `count` trajectories that come nearest to the agent's own state, the state that does.
+
+    The nearer, the higher the cosine of their encodings (App. computational complexity). One state of a trajectory is
+    enough, since its neighbours in time are much like it.
+    """
     agent_state, states = jax.lax.stop_gradient((agent_state, encoded.states))
     unit = states * jax.lax.rsqrt(jnp.square(states).sum(-1, keepdims=True) + 1e-6)
-    cosine = jnp.where(encoded.valid, unit @ agent_state, -jnp.inf).ravel()
-    best, nearest = jax.lax.top_k(cosine, min(count, cosine.size))
-    trajectory, step = jnp.divmod(nearest, encoded.valid.shape[-1])
-    keys, values = rows_of(encoded, nearest)
+    cosine = jnp.where(encoded.valid, unit @ agent_state, -jnp.inf)
+    best, trajectory = jax.lax.top_k(cosine.max(-1), min(count, len(cosine)))
+    step = jnp.argmax(cosine, axis=-1)[trajectory]
+    keys, values = rows_of(encoded, trajectory * cosine.shape[-1] + step)
     states, summaries = jax.tree.map(lambda a: a[trajectory, step], (encoded.states, encoded.summaries))
     batch = EncodedBatch(
         *jax.tree.map(lambda a: a[:, None], (states, summaries, keys, values, jnp.isfinite(best))),

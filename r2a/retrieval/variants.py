@@ -17,7 +17,7 @@ from r2a.retrieval.process import Process
 from r2a.retrieval.selection import Nearby, best_by_return, nearest_states
 from r2a.retrieval.steps import SLOT_INPUTS, AgentUpdate, Reader, SlotInput, SlotInputTransformer, SlotStart, SlotUpdate
 from r2a.retrieval.summarise import Summariser
-from r2a.types import EncodedBatch, Reading, RetrievalBatch, RetrievalState, Retrieved, Trajectory
+from r2a.types import EncodedBatch, Reading, RetrievalBatch, RetrievalState, Retrieved, Summaries, Trajectory
 
 
 def nothing_read(state: RetrievalState, z: Float[Array, "K d_m"]) -> Reading:
@@ -92,8 +92,7 @@ class Retrieval(eqx.Module):
         if self.config.ranking == "return":  # only what will be chosen has to be encoded
             batch = best_by_return(batch, self.config.k_traj)
         trajectories = batch.trajectories
-        states = states_along(trajectories)
-        summaries = jax.vmap(self.summariser)(trajectories, states)
+        states, summaries, auxiliary = self.summarise(trajectories, states_along)
         keys, values = self.process.reader.keys_and_values(summaries)
         encoded = EncodedBatch(
             states,
@@ -104,7 +103,37 @@ class Retrieval(eqx.Module):
             trajectories.trajectory_id,
             trajectories.task_id,
         )
-        return encoded, self.auxiliary.losses(trajectories, summaries)
+        return encoded, auxiliary
+
+    def summarise(
+        self, trajectories: Trajectory, states_along: Callable[[Trajectory], Float[Array, "N L d"]]
+    ) -> tuple[Float[Array, "N L d"], Summaries, dict[str, Float[Array, ""]]]:
+        """States and summaries of all trajectories, and the auxiliary losses of those that teach.
+
+        Where not all do, every so many-th does, so that each task has its share.
+        """
+
+        def encode(some: Trajectory) -> tuple[Float[Array, "n L d"], Summaries]:
+            states = states_along(some)
+            return states, jax.vmap(self.summariser)(some, states)
+
+        total, taught_by = len(trajectories.task_id), self.config.taught_by
+        every = self.config.trajectories // taught_by if taught_by else 1
+        if every == 1 or total % every:
+            states, summaries = encode(trajectories)
+            return states, summaries, self.auxiliary.losses(trajectories, summaries)
+        grouped = jax.tree.map(lambda a: a.reshape(total // every, every, *a.shape[1:]), trajectories)
+        teachers = jax.tree.map(lambda a: a[:, 0], grouped)
+        others = jax.tree.map(lambda a: a[:, 1:].reshape(total - total // every, *a.shape[2:]), grouped)
+        taught = encode(teachers)
+        read = jax.lax.stop_gradient(encode(others))
+
+        def in_order(first: Array, rest: Array) -> Array:
+            rest = rest.reshape(total // every, every - 1, *rest.shape[1:])
+            return jnp.concatenate([first[:, None], rest], axis=1).reshape(total, *first.shape[1:])
+
+        states, summaries = jax.tree.map(in_order, taught, read)
+        return states, summaries, self.auxiliary.losses(teachers, taught[1])
 
     def detach(self, encoded: EncodedBatch | None) -> EncodedBatch:
         """The same batch, but with nothing upstream of the process's own parameters for a gradient to reach."""

@@ -35,13 +35,16 @@ def top(count, scores):
 
 
 def most_similar(config, s, trajectories, members):
-    """The states (i, j) that may be read: those that exist, or of them the ones nearest to the agent's own."""
+    """The states (i, j) that may be read: those that exist, or the nearest of each of the nearest trajectories."""
     cosine = {}
     for i in members:
         for j, state in enumerate(trajectories[i]["states"]):
             if trajectories[i]["valid"][j]:
                 cosine[i, j] = state @ s / np.sqrt(state @ state + 1e-6)
-    return top(config.similar_states, cosine) if config.similar_states else list(cosine)
+    if not config.similar_states:
+        return list(cosine)
+    nearest = [top(1, {state: cosine[state] for state in cosine if state[0] == i}) for i in members]
+    return top(config.similar_states, {state: cosine[state] for found in nearest for state in found})
 
 
 def retrieve(p, config, q, s, trajectories):

@@ -14,7 +14,7 @@ from r2a.agents.agent import Agent, only_seen
 from r2a.config import RunConfig
 from r2a.data.retrieval_batch import ResidentData, draw_retrieval_batch, tell_task, tell_task_of
 from r2a.environments.gridroboman import GRIDROBOMAN
-from r2a.training.evaluate.sources import Evaluation, Source, source_tasks, what_matters
+from r2a.training.evaluate.sources import Evaluation, Source, retrieval_at_test, source_tasks, what_matters
 from r2a.types import RetrievalBatch
 
 
@@ -34,7 +34,7 @@ def play_all(
     num_tasks, batches = sources.shape
 
     def one_batch(task: Int[Array, ""], from_task: Int[Array, ""], draw: PRNGKeyArray, play: PRNGKeyArray) -> Array:
-        batch = draw_retrieval_batch(data, from_task, config.agent.retrieval, draw)
+        batch = draw_retrieval_batch(data, from_task, retrieval_at_test(config), draw)
         return play_episodes(agent, task, tell_task_of(batch, config.data), config, play)
 
     over_batches = jax.vmap(one_batch, in_axes=(None, 0, 0, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import jax
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from r2a.config import RunConfig
+from r2a.config import RetrievalConfig, RunConfig
 
 Source = Literal["right", "wrong", "random", "all_tasks"]
 
@@ -64,3 +65,9 @@ def sources_to_evaluate(config: RunConfig) -> tuple[Source, ...]:
 def what_matters(config: RunConfig) -> RunConfig:
     """The config without what playing does not depend on, so that runs share one compiled program."""
     return RunConfig(agent=config.agent, data=config.data, evaluation=config.evaluation)
+
+
+def retrieval_at_test(config: RunConfig) -> RetrievalConfig:
+    """How a retrieval batch is drawn for an evaluation: nothing is learnt from it, so it can be larger."""
+    retrieval = config.agent.retrieval
+    return replace(retrieval, trajectories=config.evaluation.trajectories or retrieval.trajectories, taught_by=0)
