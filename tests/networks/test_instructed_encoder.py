@@ -8,8 +8,9 @@ from oracles.layers import gru_cell, linear, part
 from small import named_arrays
 
 from r2a.config import EncoderConfig
-from r2a.environments.babyai import MISSION_WORDS, WORDS, tokenise
-from r2a.networks.encoders import VOCABULARY, InstructedEncoder
+from r2a.environments.babyai import LEVEL_NAMES, MISSION_WORDS, WORDS, tokenise
+from r2a.environments.babyai.worlds import Worlds
+from r2a.networks.encoders import CELLS, VOCABULARY, InstructedEncoder
 
 CONFIG = EncoderConfig(features="babyai", hidden=(6, 5), cell_size=4, word_size=3)
 
@@ -23,7 +24,7 @@ def encoder():
 
 def a_view(seed=0):
     generator = np.random.default_rng(seed)
-    cells = np.stack([generator.integers(0, count, 49) for count in (11, 6, 3)], -1)
+    cells = np.array(CELLS)[generator.integers(0, len(CELLS), 49)]
     return np.append(cells.ravel(), generator.integers(4)).astype(np.uint8)
 
 
@@ -70,3 +71,16 @@ def test_words_and_their_order_matter_and_padding_does_not(encoder):
 def test_the_vocabulary_fits():
     assert len(WORDS) < VOCABULARY
     assert MISSION_WORDS > 40
+
+
+def test_every_cell_that_the_levels_show_is_known():
+    """Views of all 40 levels, along random walks that pick things up, drop them and open doors."""
+    worlds, generator, seen = Worlds(range(len(LEVEL_NAMES))), np.random.default_rng(0), set()
+    for seed in range(2):
+        observation, _ = worlds.reset(range(100 * seed, 100 * seed + len(LEVEL_NAMES)))
+        for _ in range(60):
+            cells = observation[:, :147].reshape(-1, 3)
+            seen |= set(map(tuple, np.unique(cells, axis=0).tolist()))
+            observation, *_ = worlds.step(generator.integers(0, 6, len(LEVEL_NAMES)))
+    assert seen <= set(CELLS)
+    assert len(seen) > 30
