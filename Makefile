@@ -6,7 +6,8 @@ export R2A_CACHE ?= $(CURDIR)/.cache/jax
 
 .venv/.installed: pyproject.toml requirements.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	# The pins are complete; MinAtar also asks for pandas, pytz and seaborn, which its games never import.
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
 	touch $@
 
