@@ -1,4 +1,4 @@
-"""Atari's lanes against ale-py's vector environment, both seeded episode by episode, in frames per second of CPU time."""
+"""Atari's lanes against ale-py's vector environment, both seeded by episode, in frames per second of CPU time."""
 
 from __future__ import annotations
 
