@@ -51,13 +51,13 @@ class GameLanes:
         self,
         spec: LanesSpec,
         games: Sequence[Game],
-        make_game: Callable[[], Game],
+        make_filmed: Callable[[], Game],
         seed: int,
         *,
         clip_rewards: bool = False,
         life_ends_episode: bool = False,
     ):
-        self._spec, self._games, self._make_game, self._seed = spec, games, make_game, seed
+        self._spec, self._games, self._make_filmed, self._seed = spec, games, make_filmed, seed
         self._clip_rewards, self._life_ends_episode = clip_rewards, life_ends_episode
         num_lanes = len(games)
         self._actions = [bytearray() for _ in range(num_lanes)]
@@ -101,6 +101,8 @@ class GameLanes:
         if self._ended.any():
             raise ValueError(f"lane {np.flatnonzero(self._ended)[0]} has ended: restart comes before the next step")
         chosen = actions.tolist()
+        if len(chosen) != self.num_lanes:
+            raise ValueError(f"{len(chosen)} actions for {self.num_lanes} lanes")
         if min(chosen) < 0 or max(chosen) >= self._spec.num_actions:
             raise ValueError(f"actions are {chosen}, but there are numbers from 0 to {self._spec.num_actions - 1} only")
         reward = np.zeros(self.num_lanes, np.float32)
@@ -131,7 +133,7 @@ class GameLanes:
         """The lane's episode so far in colour, from its first observation to its last; played again to be filmed."""
         if self._episode[lane] < 0:
             raise ValueError("reset comes before the first picture")
-        game = self._make_game()
+        game = self._make_filmed()
         game.begin(self._seed_of(lane))
         pictures = [game.picture()]
         for action in self._actions[lane]:

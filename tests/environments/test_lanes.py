@@ -186,6 +186,9 @@ def test_actions_that_do_not_exist_are_refused(make):
     lanes.reset()
     with pytest.raises(ValueError, match="numbers from 0"):
         lanes.step(np.full(LANES, lanes.spec.num_actions))
+    with pytest.raises(ValueError, match="2 actions for 3 lanes"):
+        lanes.step(np.zeros(2, int))
+    assert lanes.state()["length"].tolist() == [0] * LANES
 
 
 @WORLDS

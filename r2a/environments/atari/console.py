@@ -30,7 +30,7 @@ class Console:
     here.
     """
 
-    def __init__(self, config: AtariConfig):
+    def __init__(self, config: AtariConfig, *, in_colour: bool = False):
         require_game(config.game, GAMES, "atari.game")
         self.config = config
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
@@ -44,6 +44,7 @@ class Console:
         self._ale.reset_game()
         self._start = self._ale.cloneState(include_rng=True)
         self._frames = np.zeros((2, HEIGHT, WIDTH), np.uint8)
+        self._colours = np.zeros((2, HEIGHT, WIDTH, 3), np.uint8) if in_colour else None
         self._random = np.random.default_rng(ANY_SEED)
         self._held = NOOP
         self._lives = 0
@@ -78,7 +79,7 @@ class Console:
                 break
         self._capture(1)
         if over:  # maybe before frame skip - 2: what is in its place is older than this action
-            self._frames[0] = self._frames[1]
+            self._capture(0)
         lives = self._ale.lives()
         lost, self._lives = lives < self._lives, lives
         return Outcome(float(reward), over, lost)
@@ -88,8 +89,10 @@ class Console:
         return shrink(np.maximum(*self._frames) if self.config.pool_frames else self._frames[1])
 
     def picture(self) -> UInt8[np.ndarray, "210 160 3"]:
-        """The screen in colour."""
-        return self._ale.getScreenRGB()
+        """The screen in colour, the brighter of the last two frames: in one alone, what flickers may be missing."""
+        if self._colours is None:
+            raise ValueError("pictures are only taken in_colour")
+        return np.maximum(*self._colours)
 
     def _rewind(self) -> None:
         """Back to the game's start, whatever was played before.
@@ -102,3 +105,5 @@ class Console:
 
     def _capture(self, place: int) -> None:
         self._ale.getScreenGrayscale(self._frames[place])
+        if self._colours is not None:
+            self._ale.getScreenRGB(self._colours[place])

@@ -27,7 +27,7 @@ def make_atari(config: AtariConfig, num_lanes: int, seed: int) -> GameLanes:
     return GameLanes(
         spec,
         consoles,
-        lambda: Console(config),
+        lambda: Console(config, in_colour=True),
         seed,
         clip_rewards=config.clip_rewards,
         life_ends_episode=config.life_ends_episode,

@@ -86,10 +86,11 @@ class Board:
 
 def _rules(game: str) -> type:
     """The package's class of a game; its warning about drawing, which is done here without it, is left out."""
+    before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
         return import_module(f"minatar.environments.{game}").Env
     except ModuleNotFoundError as error:
         raise UserError("MinAtar is missing: pip install 'r2a[minatar]'.") from error
     finally:
-        logging.disable(logging.NOTSET)
+        logging.disable(before)
