@@ -6,7 +6,8 @@ export R2A_CACHE ?= $(CURDIR)/.cache/jax
 
 .venv/.installed: pyproject.toml requirements.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	# The pins are complete; MinAtar also asks for pandas, pytz and seaborn, which its games never import.
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
 	touch $@
 
@@ -35,7 +36,7 @@ check: setup ## lint and types
 bench-setup: .venv-bench/.installed ## the libraries that `r2a bench dqn` compares with, into .venv-bench
 
 bench: setup ## all benchmarks, as JSON lines; with the peers if `make bench-setup` has been run
-	for what in environment dqn retrieval growth; do $(BIN)/r2a bench $$what --json || exit 1; done
+	for what in environment games dqn retrieval growth; do $(BIN)/r2a bench $$what --json || exit 1; done
 
 results: setup ## what is left of the sweeps, then their summaries, tables and figures
 	$(BIN)/r2a sweep gridroboman --scale laptop

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from benchmarks import bounds, dqn, environment, growth, retrieval
+from benchmarks import bounds, dqn, environment, games, growth, retrieval
 
 
 def test_products_are_counted_as_often_as_they_run():
@@ -25,6 +25,12 @@ def test_environment():
     assert set(figures) == {"steps_per_cpu_second", "pycolab_steps_per_cpu_second", "ratio_pycolab", "boards"}
     # Within one run, and far below what is measured: tests compile fast rather than well.
     assert figures["ratio_pycolab"] > 10
+
+
+def test_games():
+    figures = games.run(quick=True)
+    names = {"frames_per_cpu_second", "vector_frames_per_cpu_second", "ratio_vector", "minatar_steps_per_cpu_second"}
+    assert names <= set(figures)
 
 
 def test_dqn():

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 from r2a.networks.cores import Memory, NoMemory
 from r2a.networks.encoders import InstructedEncoder, VectorEncoder
 from r2a.networks.heads import QHead
+from r2a.networks.pixels import PixelEncoder
 from r2a.networks.recurrent import previous_steps
 from r2a.retrieval.selection import Nearby
 from r2a.retrieval.variants import NoRetrieval, Retrieval, SlotsOnly
@@ -28,6 +29,8 @@ from r2a.types import (
     Trajectory,
 )
 
+Encoder = VectorEncoder | InstructedEncoder | PixelEncoder
+
 
 class Valued(NamedTuple):
     """What Q-learning asks of an agent along T + 1 frames: values at the first T, and those one frame later."""
@@ -41,7 +44,7 @@ class Valued(NamedTuple):
 class Agent(eqx.Module):
     """X or RA-X: they differ in what sits in the place of `retrieval`, and in nothing else."""
 
-    encoder: VectorEncoder | InstructedEncoder
+    encoder: Encoder
     core: NoMemory | Memory
     retrieval: Retrieval | SlotsOnly | NoRetrieval
     head: QHead

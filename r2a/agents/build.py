@@ -5,28 +5,37 @@ from __future__ import annotations
 import jax
 from jaxtyping import PRNGKeyArray
 
-from r2a.agents.agent import Agent
-from r2a.config import AgentConfig
+from r2a.agents.agent import Agent, Encoder
+from r2a.config import AgentConfig, EncoderConfig
 from r2a.networks.cores import Memory, NoMemory
 from r2a.networks.encoders import InstructedEncoder, VectorEncoder
 from r2a.networks.heads import QHead
+from r2a.networks.pixels import TORSOS, PixelEncoder
 from r2a.retrieval.variants import VARIANTS
 
 
-def build_agent(config: AgentConfig, observation_size: int, num_actions: int, key: PRNGKeyArray) -> Agent:
-    """A new agent with random parameters; consumes `key`."""
+def build_encoder(config: EncoderConfig, observation_shape: tuple[int, ...], key: PRNGKeyArray) -> Encoder:
+    """A new encoder with random parameters; consumes `key`."""
+    if config.features == "babyai":
+        return InstructedEncoder(config, key)
+    if config.features in TORSOS:
+        return PixelEncoder(config, observation_shape, key)
+    return VectorEncoder(config, observation_shape[0], key)
+
+
+def build_agent(
+    config: AgentConfig, observation_shape: int | tuple[int, ...], num_actions: int, key: PRNGKeyArray
+) -> Agent:
+    """A new agent with random parameters; consumes `key`. An observation of one axis may be given by its size."""
     encoder_key, retrieval_key, head_key = jax.random.split(key, 3)
-    encoder, core, state_size = config.encoder, NoMemory(), config.encoder.hidden[-1]
+    shape = (observation_shape,) if isinstance(observation_shape, int) else observation_shape
+    core, state_size = NoMemory(), config.encoder.hidden[-1]
     if config.core.kind == "gru":
         core = Memory(state_size, config.core.size, num_actions, jax.random.fold_in(key, 1))
         state_size = config.core.size
     z_size = 0 if config.retrieval.variant == "none" else config.retrieval.slot_size
     return Agent(
-        encoder=(
-            InstructedEncoder(encoder, encoder_key)
-            if encoder.features == "babyai"
-            else VectorEncoder(encoder, observation_size, encoder_key)
-        ),
+        encoder=build_encoder(config.encoder, shape, encoder_key),
         core=core,
         retrieval=VARIANTS[config.retrieval.variant](config.retrieval, state_size, num_actions, retrieval_key),
         head=QHead(config.head, state_size, z_size, num_actions, head_key),

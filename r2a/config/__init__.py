@@ -6,9 +6,11 @@ Each value that comes from the paper names its place; "ours" marks a choice the 
 from r2a.config.agent import AgentConfig, AuxiliaryConfig, CoreConfig, EncoderConfig, HeadConfig, RetrievalConfig
 from r2a.config.rules import config_from_dict, require, require_positive
 from r2a.config.run import DataConfig, EvaluationConfig, LearnerConfig, LossWeights, RunConfig
+from r2a.config.worlds import AtariConfig, MinAtarConfig
 
 __all__ = [
     "AgentConfig",
+    "AtariConfig",
     "AuxiliaryConfig",
     "CoreConfig",
     "DataConfig",
@@ -17,6 +19,7 @@ __all__ = [
     "HeadConfig",
     "LearnerConfig",
     "LossWeights",
+    "MinAtarConfig",
     "RetrievalConfig",
     "RunConfig",
     "config_from_dict",

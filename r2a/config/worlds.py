@@ -1,0 +1,71 @@
+"""How the games that are played online are set up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from r2a.config.rules import require, require_positive
+
+
+def require_share(section: str, name: str, value: float) -> None:
+    """Refuse what is no probability below one."""
+    require(0.0 <= value < 1.0, f"{section}{name}", value, "it must lie between 0 and 1, 1 excluded")
+
+
+@dataclass(frozen=True)
+class AtariConfig:
+    """One of the 57 Atari games (Sec. 3.1).
+
+    The paper follows CoBERL and R2D2 and names no settings of its own. What R2D2's paper leaves open is taken from
+    NGU (Badia et al. 2020, Table 8), R2D2's descendant, which lists all of them.
+    """
+
+    game: str = "breakout"
+    """Its name in ale-py: ms_pacman, not MsPacman."""
+    noops: int = 30  # R2D2, NGU Table 8
+    """An episode starts after 1 to this many frames in which nothing is done."""
+    frame_skip: int = 4  # NGU Table 8: action repeats
+    """Frames that an action lasts."""
+    pool_frames: bool = True  # NGU Table 8: frames 3 and 4
+    """See the brighter of the last two frames, pixel by pixel: some games draw a thing in every other frame only."""
+    sticky: float = 0.0  # NGU Table 8; Machado et al. 2018 recommend 0.25
+    """Probability, frame by frame, that the action before goes on."""
+    clip_rewards: bool = False  # R2D2 Sec. 2.3: h(x) of the Q-values in place of clipped rewards
+    """Rewards for learning are -1, 0 or 1; scores are counted unclipped either way."""
+    all_actions: bool = True  # NGU Table 8: the full set
+    """All 18 actions (in Skiing, which knows no button, 9), or those that do something in this game."""
+    life_ends_episode: bool = False  # R2D2 Sec. 2.3 disables it
+    """A lost life ends the episode for learning; the game itself, and its score, go on."""
+    max_frames: int = 108_000  # NGU Table 8: 30 minutes
+    """After this many frames, those at the start not counted, an episode is truncated."""
+
+    def __post_init__(self) -> None:
+        # One frame at least: the screen is only drawn by playing.
+        require_positive(self, "noops", "frame_skip", section="atari.")
+        require_share("atari.", "sticky", self.sticky)
+        require(
+            self.max_frames >= self.frame_skip,
+            "atari.max-frames",
+            self.max_frames,
+            f"one action lasts atari.frame-skip = {self.frame_skip} frames",
+        )
+
+
+@dataclass(frozen=True)
+class MinAtarConfig:
+    """One of the five games of MinAtar (Young and Tian 2019): Atari's dynamics on a board of 10 x 10."""
+
+    game: str = "breakout"
+    """asterix, breakout, freeway, seaquest or space_invaders."""
+    sticky: float = 0.1  # MinAtar's default
+    """Probability that the action before is done once more."""
+    ramping: bool = True  # MinAtar's default
+    """The game gets harder as it goes on, where it knows how to."""
+    all_actions: bool = True  # MinAtar's default
+    """All 6 actions, or those that do something in this game."""
+    max_steps: int = 10_000  # ours: MinAtar itself sets no limit, and a perfect player of breakout needs one
+    """After this many steps an episode is truncated."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "max_steps", section="minatar.")
+        require_share("minatar.", "sticky", self.sticky)
