@@ -1,0 +1,246 @@
+"""The replay of sequences that an agent learns from while it acts (App. Atari; R2D2).
+
+Every step is kept once. A sequence begins every `period` steps of an episode and has `trace` steps, so that
+neighbours overlap; it never leaves its episode. It can be drawn as soon as its last frame, or the end of its episode, is
+there, and until the first of its frames is overwritten.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32, Float64, Int, Int64, Shaped
+
+from r2a.config import ReplayConfig
+from r2a.data.replay_reading import Batch, draw_apart, draw_sequences, gather_sequences
+from r2a.data.replay_store import Layout, ReplaySpec, frames_in_file, frames_in_memory, make_store
+from r2a.data.replay_writing import Ready, Rows, add_rows, change_priorities, first_stray_row
+from r2a.data.sum_tree import SumTree
+from r2a.errors import UserError
+from r2a.storage import PathLike
+
+Randomness = np.random.Generator | Float64[np.ndarray, " n"]
+"""A generator, or as many uniform numbers from 0 up to 1 as there are sequences to draw."""
+
+
+class SequenceIds(NamedTuple):
+    """Which sequences: where they lie, and a number that tells whether they are still there."""
+
+    slots: Int64[np.ndarray, " n"]
+    numbers: Int64[np.ndarray, " n"]
+
+
+class Drawn(NamedTuple):
+    """Sequences, the chance each had in a draw, and its weight in the loss, which is 1 for the least likely."""
+
+    ids: SequenceIds
+    probability: Float64[np.ndarray, " n"]
+    weight: Float32[np.ndarray, " n"]
+
+
+class Sampled(NamedTuple):
+    """Sequences of W = burn_in + trace + 1 frames and W - 1 steps; where `valid` is false, all else is zero.
+
+    With `stack` > 1, the frames of an observation have an axis of their own, the newest last. The last frame is there
+    unless the episode terminated before it. `state`, `previous_action` and `previous_reward` are what the agent brought
+    to the first of the frames: zeros, if the episode begins there or later, where `is_first` is true.
+    """
+
+    drawn: Drawn
+    observation: Shaped[np.ndarray, "n W *frame"]
+    action: Shaped[np.ndarray, "n W-1 *action"]
+    reward: Float32[np.ndarray, "n W-1"]
+    discount: Float32[np.ndarray, "n W-1"]
+    valid: Bool[np.ndarray, "n W-1"]
+    is_first: Bool[np.ndarray, "n W"]
+    previous_action: Shaped[np.ndarray, "n *action"]
+    previous_reward: Float32[np.ndarray, " n"]
+    state: Float32[np.ndarray, "n size"]
+    lane: Int64[np.ndarray, " n"]
+    episode: Int64[np.ndarray, " n"]
+    step: Int64[np.ndarray, " n"]
+    """How far into its episode the first step after the burn-in is."""
+    return_before: Float64[np.ndarray, " n"]
+    """The episode's rewards before that step."""
+
+
+class SequenceReplay:
+    """Sequences of several environments ("lanes"), drawn uniformly or by priority."""
+
+    def __init__(self, config: ReplayConfig, spec: ReplaySpec, lanes: int, folder: PathLike | None = None):
+        """Frames are kept in memory, or in a file of `folder`."""
+        self.config, self.spec = config, spec
+        self.layout = Layout.of(config, spec, lanes)
+        self.tree = SumTree(self.layout.slots)
+        if folder is None:
+            frames = frames_in_memory(self.layout, config.memory_share)
+        else:
+            frames = frames_in_file(self.layout, folder)
+        self.store = make_store(self.layout, spec.state_size, self.tree, frames)
+        self.exponent = config.priority_exponent if config.kind == "prioritised" else 0.0
+
+    def __len__(self) -> int:
+        """How many sequences can be drawn."""
+        return int(self.store.totals["sequences"][0])
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is enough to learn from."""
+        return len(self) >= self.config.minimum
+
+    def add(
+        self,
+        observation: Shaped[np.ndarray, "lanes n *frame"],
+        action: Shaped[np.ndarray, "lanes n *action"],
+        reward: Float[np.ndarray, "lanes n"],
+        discount: Float[np.ndarray, "lanes n"],
+        is_first: Bool[np.ndarray, "lanes n"],
+        is_last: Bool[np.ndarray, "lanes n"] | None = None,
+        state: Float[np.ndarray, "lanes n size"] | None = None,
+        present: Bool[np.ndarray, "lanes n"] | None = None,
+    ) -> SequenceIds:
+        """Write n rows of every lane; returns the sequences that are ready now, with the highest priority so far.
+
+        In a row the agent, in memory `state`, saw `observation`, did `action` and got `reward` and `discount` (0: the
+        episode terminated). A row that `is_last` is what it saw after the last step: no action follows. It is needed
+        where an episode was truncated; without it, the last step is not learnt from. Rows not `present` are left out.
+        """
+        lanes, n = reward.shape
+        rows = Rows(
+            observation=self._bytes(observation, (lanes, n, *self.spec.observation_shape), self.spec.observation_dtype),
+            action=self._bytes(action, (lanes, n, *self.spec.action_shape), self.spec.action_dtype),
+            reward=np.ascontiguousarray(reward, np.float32),
+            discount=np.ascontiguousarray(discount, np.float32),
+            is_first=np.ascontiguousarray(is_first),
+            is_last=np.zeros((lanes, n), np.bool_) if is_last is None else np.ascontiguousarray(is_last),
+            present=np.ones((lanes, n), np.bool_) if present is None else np.ascontiguousarray(present),
+            state=self._states(state, lanes, n),
+        )
+        if lanes != self.layout.lanes:
+            raise ValueError(f"rows of {self.layout.lanes} lanes are expected, not of {lanes}")
+        stray = first_stray_row(self.store, rows)
+        if stray >= 0:
+            raise ValueError(f"row {stray % n} of lane {stray // n} follows the end of an episode and is not a first")
+        room = lanes * (n + self.layout.blocks_after)
+        ready = Ready(np.empty(room, np.int64), np.empty(room, np.int64), np.zeros(1, np.int64))
+        add_rows(self.store, self.layout, rows, self.exponent, ready)
+        count = int(ready.count[0])
+        return SequenceIds(ready.slots[:count], ready.numbers[:count])
+
+    def draw(self, count: int, randomness: Randomness) -> Drawn:
+        """Draw sequences, one from each of `count` equal parts of all priorities; a sequence may be drawn twice."""
+        if len(self) == 0:
+            raise UserError("Nothing can be drawn from the replay: no sequence is complete yet.")
+        drawn = self._room(count)
+        draw_sequences(self.store, _uniforms(randomness, count), *drawn.ids, drawn.probability)
+        return self._weighted(drawn)
+
+    def draw_apart(self, learning: int, retrieval: int, randomness: Randomness) -> tuple[Drawn, Drawn]:
+        """Draw sequences to learn from and others to retrieve from: all distinct, and no frame is in both.
+
+        They are drawn one after the other, each by its share of what may still be drawn; `probability` is its share of
+        all, as in `draw`.
+        """
+        count = learning + retrieval
+        drawn = self._room(count)
+        uniforms = _uniforms(randomness, count)
+        found = draw_apart(self.store, self.layout, uniforms, learning, *drawn.ids, drawn.probability)
+        if found < count:
+            raise UserError(
+                f"The replay has too few sequences: {learning} to learn from and {retrieval} others to retrieve from, "
+                f"which share no frame, were asked for, and there are {found} in all."
+            )
+        parts = slice(None, learning), slice(learning, None)
+        first, second = (
+            Drawn(SequenceIds(drawn.ids.slots[part], drawn.ids.numbers[part]), drawn.probability[part], drawn.weight)
+            for part in parts
+        )
+        return self._weighted(first), self._weighted(second)
+
+    def gather(self, drawn: Drawn, out: Sampled | None = None) -> Sampled:
+        """What was drawn, put side by side; into the arrays of `out`, if it is given."""
+        count = drawn.ids.slots.size
+        if out is None:
+            out = self._empty(count, drawn)
+        elif len(out.lane) != count:
+            raise ValueError(f"there is room for {len(out.lane)} sequences, not for {count}")
+        arrays = {name: getattr(out, name) for name in Batch._fields}
+        bytes_of = {name: _bytes_of(arrays[name]) for name in ("observation", "action", "previous_action")}
+        batch = Batch(**(arrays | bytes_of))
+        gone = gather_sequences(self.store, self.layout, *drawn.ids, batch)
+        if gone >= 0:
+            raise ValueError(f"sequence {gone} of those drawn has been overwritten since")
+        return out._replace(drawn=drawn)
+
+    def sample(self, count: int, randomness: Randomness, out: Sampled | None = None) -> Sampled:
+        """Draw sequences and gather them."""
+        return self.gather(self.draw(count, randomness), out)
+
+    def update_priorities(self, ids: SequenceIds, priorities: Float[np.ndarray, " n"]) -> None:
+        """Give sequences new priorities; those overwritten since are passed over."""
+        priorities = np.ascontiguousarray(priorities, np.float64)
+        if priorities.shape != ids.slots.shape:
+            raise ValueError(f"{ids.slots.size} priorities are expected, not {priorities.size}")
+        wrong = change_priorities(self.store, *ids, priorities, self.exponent, self.config.priority_floor)
+        if wrong >= 0:
+            raise UserError(
+                f"A sequence's priority is {priorities[wrong]}, but it must be finite and not negative: "
+                "learning has diverged, which a lower learner.learning-rate may prevent."
+            )
+
+    def _bytes(self, array: np.ndarray, shape: tuple[int, ...], dtype: object) -> np.ndarray:
+        if array.shape != shape:
+            raise ValueError(f"an array of shape {shape} is expected, not {array.shape}")
+        return _bytes_of(np.ascontiguousarray(array.astype(dtype, casting="same_kind", copy=False)))
+
+    def _states(self, state: np.ndarray | None, lanes: int, n: int) -> np.ndarray:
+        size = self.spec.state_size
+        if state is None and size == 0:
+            return np.zeros((lanes, n, 0), np.float32)
+        if state is None or state.shape != (lanes, n, size):
+            raise ValueError(f"states of shape {(lanes, n, size)} are expected")
+        return np.ascontiguousarray(state, np.float32)
+
+    def _room(self, count: int) -> Drawn:
+        ids = SequenceIds(np.empty(count, np.int64), np.empty(count, np.int64))
+        return Drawn(ids, np.empty(count), np.empty(count, np.float32))
+
+    def _weighted(self, drawn: Drawn) -> Drawn:
+        least = drawn.probability.min(initial=1.0)
+        weight = (least / drawn.probability) ** self.config.importance_exponent
+        return drawn._replace(weight=weight.astype(np.float32))
+
+    def _empty(self, count: int, drawn: Drawn) -> Sampled:
+        spec, steps = self.spec, self.config.burn_in + self.config.trace
+        stack = (self.config.stack,) if self.config.stack > 1 else ()
+        return Sampled(
+            drawn=drawn,
+            observation=np.empty((count, steps + 1, *stack, *spec.observation_shape), spec.observation_dtype),
+            action=np.empty((count, steps, *spec.action_shape), spec.action_dtype),
+            reward=np.empty((count, steps), np.float32),
+            discount=np.empty((count, steps), np.float32),
+            valid=np.empty((count, steps), np.bool_),
+            is_first=np.empty((count, steps + 1), np.bool_),
+            previous_action=np.empty((count, *spec.action_shape), spec.action_dtype),
+            previous_reward=np.empty(count, np.float32),
+            state=np.empty((count, spec.state_size), np.float32),
+            lane=np.empty(count, np.int64),
+            episode=np.empty(count, np.int64),
+            step=np.empty(count, np.int64),
+            return_before=np.empty(count, np.float64),
+        )
+
+
+def _bytes_of(array: np.ndarray) -> np.ndarray:
+    if not array.flags.c_contiguous:
+        raise ValueError("an array whose elements lie side by side is expected")
+    return array.reshape(-1).view(np.uint8)
+
+
+def _uniforms(randomness: Randomness, count: int) -> np.ndarray:
+    if isinstance(randomness, np.random.Generator):
+        return randomness.random(count)
+    if randomness.shape != (count,):
+        raise ValueError(f"{count} uniform numbers are expected, not {randomness.shape}")
+    return np.ascontiguousarray(randomness)
