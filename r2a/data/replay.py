@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Float64, Int, Int64, Shaped
 
 from r2a.config import ReplayConfig
-from r2a.data.replay_reading import Batch, draw_apart, draw_sequences, gather_sequences
+from r2a.data.replay_reading import Batch, draw_apart, draw_sequences, gather_sequences, sample_sequences
 from r2a.data.replay_store import Layout, ReplaySpec, frames_in_file, frames_in_memory, make_store
-from r2a.data.replay_writing import Ready, Rows, add_rows, change_priorities, first_stray_row
+from r2a.data.replay_writing import Ready, Rows, add_rows, change_priorities
 from r2a.data.sum_tree import SumTree
 from r2a.errors import UserError
 from r2a.storage import PathLike
@@ -50,11 +50,11 @@ class Sampled(NamedTuple):
     drawn: Drawn
     observation: Shaped[np.ndarray, "n W *frame"]
     action: Shaped[np.ndarray, "n W-1 *action"]
+    previous_action: Shaped[np.ndarray, "n *action"]
     reward: Float32[np.ndarray, "n W-1"]
     discount: Float32[np.ndarray, "n W-1"]
     valid: Bool[np.ndarray, "n W-1"]
     is_first: Bool[np.ndarray, "n W"]
-    previous_action: Shaped[np.ndarray, "n *action"]
     previous_reward: Float32[np.ndarray, " n"]
     state: Float32[np.ndarray, "n size"]
     lane: Int64[np.ndarray, " n"]
@@ -63,6 +63,10 @@ class Sampled(NamedTuple):
     """How far into its episode the first step after the burn-in is."""
     return_before: Float64[np.ndarray, " n"]
     """The episode's rewards before that step."""
+
+
+_TYPED = Sampled._fields.index("reward")
+"""From this field on, arrays are compiled code's own; those before are bytes to it."""
 
 
 class SequenceReplay:
@@ -119,22 +123,21 @@ class SequenceReplay:
         )
         if lanes != self.layout.lanes:
             raise ValueError(f"rows of {self.layout.lanes} lanes are expected, not of {lanes}")
-        stray = first_stray_row(self.store, rows)
-        if stray >= 0:
-            raise ValueError(f"row {stray % n} of lane {stray // n} follows the end of an episode and is not a first")
         room = lanes * (n + self.layout.blocks_after)
         ready = Ready(np.empty(room, np.int64), np.empty(room, np.int64), np.zeros(1, np.int64))
-        add_rows(self.store, self.layout, rows, self.exponent, ready)
+        stray = add_rows(self.store, self.layout, rows, self.exponent, ready)
+        if stray >= 0:
+            raise ValueError(f"row {stray % n} of lane {stray // n} follows the end of an episode and is not a first")
         count = int(ready.count[0])
         return SequenceIds(ready.slots[:count], ready.numbers[:count])
 
     def draw(self, count: int, randomness: Randomness) -> Drawn:
         """Draw sequences, one from each of `count` equal parts of all priorities; a sequence may be drawn twice."""
-        if len(self) == 0:
-            raise UserError("Nothing can be drawn from the replay: no sequence is complete yet.")
-        drawn = self._room(count)
-        draw_sequences(self.store, _uniforms(randomness, count), *drawn.ids, drawn.probability)
-        return self._weighted(drawn)
+        drawn, store = self._room(count), self.store
+        uniforms, exponent = _uniforms(randomness, count), self.config.importance_exponent
+        chances = drawn.probability, drawn.weight
+        draw_sequences(store.blocks, store.nodes, store.starts, uniforms, exponent, *drawn.ids, *chances)
+        return drawn
 
     def draw_apart(self, learning: int, retrieval: int, randomness: Randomness) -> tuple[Drawn, Drawn]:
         """Draw sequences to learn from and others to retrieve from: all distinct, and no frame is in both.
@@ -144,45 +147,41 @@ class SequenceReplay:
         """
         count = learning + retrieval
         drawn = self._room(count)
-        uniforms = _uniforms(randomness, count)
-        found = draw_apart(self.store, self.layout, uniforms, learning, *drawn.ids, drawn.probability)
+        uniforms, exponent = _uniforms(randomness, count), self.config.importance_exponent
+        chances = drawn.probability, drawn.weight
+        found = draw_apart(self.store, self.layout, uniforms, learning, exponent, *drawn.ids, *chances)
         if found < count:
             raise UserError(
                 f"The replay has too few sequences: {learning} to learn from and {retrieval} others to retrieve from, "
                 f"which share no frame, were asked for, and there are {found} in all."
             )
-        parts = slice(None, learning), slice(learning, None)
-        first, second = (
-            Drawn(SequenceIds(drawn.ids.slots[part], drawn.ids.numbers[part]), drawn.probability[part], drawn.weight)
-            for part in parts
-        )
-        return self._weighted(first), self._weighted(second)
+        return _part(drawn, slice(None, learning)), _part(drawn, slice(learning, None))
 
     def gather(self, drawn: Drawn, out: Sampled | None = None) -> Sampled:
         """What was drawn, put side by side; into the arrays of `out`, if it is given."""
-        count = drawn.ids.slots.size
-        if out is None:
-            out = self._empty(count, drawn)
-        elif len(out.lane) != count:
-            raise ValueError(f"there is room for {len(out.lane)} sequences, not for {count}")
-        arrays = {name: getattr(out, name) for name in Batch._fields}
-        bytes_of = {name: _bytes_of(arrays[name]) for name in ("observation", "action", "previous_action")}
-        batch = Batch(**(arrays | bytes_of))
+        out, batch = self._batch(drawn.ids.slots.size, out, drawn)
         gone = gather_sequences(self.store, self.layout, *drawn.ids, batch)
         if gone >= 0:
             raise ValueError(f"sequence {gone} of those drawn has been overwritten since")
-        return out._replace(drawn=drawn)
+        return out
 
     def sample(self, count: int, randomness: Randomness, out: Sampled | None = None) -> Sampled:
         """Draw sequences and gather them."""
-        return self.gather(self.draw(count, randomness), out)
+        drawn = self._room(count)
+        out, batch = self._batch(count, out, drawn)
+        uniforms, exponent = _uniforms(randomness, count), self.config.importance_exponent
+        chances = drawn.probability, drawn.weight
+        sample_sequences(self.store, self.layout, uniforms, exponent, *drawn.ids, *chances, batch)
+        return out
 
     def update_priorities(self, ids: SequenceIds, priorities: Float[np.ndarray, " n"]) -> None:
         """Give sequences new priorities; those overwritten since are passed over."""
         priorities = np.ascontiguousarray(priorities, np.float64)
         if priorities.shape != ids.slots.shape:
             raise ValueError(f"{ids.slots.size} priorities are expected, not {priorities.size}")
-        wrong = change_priorities(self.store, *ids, priorities, self.exponent, self.config.priority_floor)
+        store, floor = self.store, self.config.priority_floor
+        tree = store.nodes, store.starts, store.totals
+        wrong = change_priorities(store.blocks, *tree, *ids, priorities, self.exponent, floor)
         if wrong >= 0:
             raise UserError(
                 f"A sequence's priority is {priorities[wrong]}, but it must be finite and not negative: "
@@ -203,13 +202,20 @@ class SequenceReplay:
         return np.ascontiguousarray(state, np.float32)
 
     def _room(self, count: int) -> Drawn:
+        if len(self) == 0:
+            raise UserError("Nothing can be drawn from the replay: no sequence is complete yet.")
         ids = SequenceIds(np.empty(count, np.int64), np.empty(count, np.int64))
         return Drawn(ids, np.empty(count), np.empty(count, np.float32))
 
-    def _weighted(self, drawn: Drawn) -> Drawn:
-        least = drawn.probability.min(initial=1.0)
-        weight = (least / drawn.probability) ** self.config.importance_exponent
-        return drawn._replace(weight=weight.astype(np.float32))
+    def _batch(self, count: int, out: Sampled | None, drawn: Drawn) -> tuple[Sampled, Batch]:
+        if out is None:
+            out = self._empty(count, drawn)
+        elif len(out.lane) != count:
+            raise ValueError(f"there is room for {len(out.lane)} sequences, not for {count}")
+        batch = Batch(
+            _bytes_of(out.observation), _bytes_of(out.action), _bytes_of(out.previous_action), *out[_TYPED:]
+        )
+        return out._replace(drawn=drawn), batch
 
     def _empty(self, count: int, drawn: Drawn) -> Sampled:
         spec, steps = self.spec, self.config.burn_in + self.config.trace
@@ -230,6 +236,11 @@ class SequenceReplay:
             step=np.empty(count, np.int64),
             return_before=np.empty(count, np.float64),
         )
+
+
+def _part(drawn: Drawn, part: slice) -> Drawn:
+    ids = SequenceIds(drawn.ids.slots[part], drawn.ids.numbers[part])
+    return Drawn(ids, drawn.probability[part], drawn.weight[part])
 
 
 def _bytes_of(array: np.ndarray) -> np.ndarray:

@@ -6,21 +6,28 @@ from typing import NamedTuple, no_type_check
 
 import numpy as np
 
-from r2a.data.compiled import STREAM_FROM, clear_bytes, compiled, copy_bytes, finish_streams
+from r2a.data.compiled import STREAM_FROM, compiled, copy_bytes, fetch_bytes, fill_bytes, finish_streams
 from r2a.data.replay_writing import slot_of
 from r2a.data.sum_tree import draw_leaves, find_leaf, set_leaf
 
 
+# Columns of a window, which is what a batch has of a sequence: where its lane begins in the store, its first row in that
+# lane's ring, its place in its episode and in the batch, and how many steps and frames it has.
+LANE_ROW, ROW, STEP, FIRST, STEPS, FRAMES, WINDOW = range(7)
+AHEAD, FETCHED = 8, 256
+"""So many windows ahead, so many bytes are fetched; after these, a processor foresees by itself what follows."""
+
+
 class Batch(NamedTuple):
-    """Room for sequences: W frames each, W - 1 steps; observation and action are bytes with one axis."""
+    """Room for sequences: W frames each, W - 1 steps; observation and actions are bytes with one axis."""
 
     observation: np.ndarray
     action: np.ndarray
+    previous_action: np.ndarray
     reward: np.ndarray
     discount: np.ndarray
     valid: np.ndarray
     is_first: np.ndarray
-    previous_action: np.ndarray
     previous_reward: np.ndarray
     state: np.ndarray
     lane: np.ndarray
@@ -31,16 +38,28 @@ class Batch(NamedTuple):
 
 @compiled
 @no_type_check
-def draw_sequences(store, uniforms, slots, numbers, probability):
+def draw_sequences(blocks, nodes, starts, uniforms, exponent, slots, numbers, probability, weight):
     """Draw one sequence from each of as many equal parts of all priorities as there are uniform numbers."""
-    draw_leaves(store.nodes, store.starts, uniforms, slots, probability)
+    draw_leaves(nodes, starts, uniforms, slots, probability)
     for i in range(slots.size):
-        numbers[i] = store.blocks[slots[i]].number
+        numbers[i] = blocks[slots[i]].number
+    weigh(probability, exponent, weight)
 
 
 @compiled
 @no_type_check
-def draw_apart(store, layout, uniforms, apart, slots, numbers, probability):
+def weigh(probability, exponent, weight):
+    """What makes up for unequal chances, as far as `exponent` says; 1 for the least likely."""
+    least = 1.0
+    for i in range(probability.size):
+        least = min(least, probability[i])
+    for i in range(probability.size):
+        weight[i] = (least / probability[i]) ** exponent
+
+
+@compiled
+@no_type_check
+def draw_apart(store, layout, uniforms, apart, exponent, slots, numbers, probability, weight):
     """Draw distinct sequences, those after the first `apart` without a frame that one of these has.
 
     What was drawn is given no chance for the time being, which draws exactly and needs no second try. Returns how many
@@ -64,6 +83,8 @@ def draw_apart(store, layout, uniforms, apart, slots, numbers, probability):
         drawn += 1
     for j in range(hidden_count):
         set_leaf(store.nodes, store.starts, hidden[j], chances[j])
+    weigh(probability[:apart], exponent, weight[:apart])
+    weigh(probability[apart:], exponent, weight[apart:])
     return drawn
 
 
@@ -97,76 +118,111 @@ def hide_neighbours(store, layout, slot, reach, hidden, chances, count):
 @no_type_check
 def gather_sequences(store, layout, slots, numbers, batch):
     """Copy sequences into a batch; returns the first that is no longer there, or -1."""
-    for i in range(slots.size):
-        if store.blocks[slots[i]].number != numbers[i] or store.nodes[slots[i]] == 0.0:
+    blocks, nodes, n = store.blocks, store.nodes, slots.size
+    for i in range(n):
+        if blocks[slots[i]].number != numbers[i] or nodes[slots[i]] == 0.0:
             return i
-    stream = batch.observation.size >= STREAM_FROM
-    for i in range(slots.size):
-        block, lane = store.blocks[slots[i]], slots[i] // layout.lane_blocks
-        begin = block.place * layout.period
-        burn_in = min(layout.burn_in, begin)
-        # Places in the batch: from the first frame of the episode that is asked for to the last that there is.
-        first, steps, frames = layout.burn_in - burn_in, layout.burn_in + block.steps, layout.burn_in + block.frames
-        lane_rows = layout.lane_blocks * layout.period
-        row = (block.number * layout.period - burn_in) % lane_rows
-        gather_steps(store, layout, batch, i, lane * lane_rows, row, first, steps)
-        gather_frames(store, layout, batch, i, lane * lane_rows, row, first, frames, begin - burn_in, stream)
-        for place in range(batch.is_first.shape[1]):
-            batch.is_first[i, place] = begin - layout.burn_in + place == 0
-        gather_start(store, layout, batch, i, lane, block.number, begin >= layout.burn_in)
-        batch.lane[i], batch.episode[i] = lane, block.episode
-        batch.step[i], batch.return_before[i] = begin, block.return_before
-    finish_streams()
+    windows = np.empty((n, WINDOW), np.int64)
+    is_first, valid, steps = batch.is_first, batch.valid, batch.valid.shape[1]
+    lanes, episodes, step, return_before = batch.lane, batch.episode, batch.step, batch.return_before
+    fill_bytes(is_first, 0, is_first.size, 0)
+    fill_bytes(valid, 0, valid.size, 0)
+    lane_rows = layout.lane_blocks * layout.period
+    for i in range(n):
+        block, lane = blocks[slots[i]], slots[i] // layout.lane_blocks
+        lanes[i], episodes[i], return_before[i] = lane, block.episode, block.return_before
+        step[i] = block.place * layout.period
+        burn_in = min(layout.burn_in, step[i])
+        first = layout.burn_in - burn_in
+        windows[i, LANE_ROW] = lane * lane_rows
+        windows[i, ROW] = (block.number * layout.period - burn_in) % lane_rows
+        windows[i, STEP], windows[i, FIRST] = step[i] - burn_in, first
+        windows[i, STEPS], windows[i, FRAMES] = burn_in + block.steps, burn_in + block.frames
+        fill_bytes(valid, i * steps + first, windows[i, STEPS], 1)
+        if windows[i, STEP] == 0:
+            is_first[i, first] = True
+    gather_starts(store, layout, slots, batch)
+    gather_columns(store, layout, windows, batch)
     return -1
 
 
 @compiled
 @no_type_check
-def gather_steps(store, layout, batch, i, lane_row, row, first, end):
-    """The actions and their outcomes, from place `first` of the batch up to `end`, elsewhere zeros."""
-    lane_rows, steps, size = layout.lane_blocks * layout.period, batch.reward.shape[1], layout.action_bytes
-    for place in range(steps):
-        batch.valid[i, place] = first <= place < end
-        if not first <= place < end:
-            batch.reward[i, place] = batch.discount[i, place] = 0.0
-    until_end = min(end - first, lane_rows - row)
-    for place in range(first, first + until_end):
-        batch.reward[i, place] = store.reward[lane_row + row - first + place]
-        batch.discount[i, place] = store.discount[lane_row + row - first + place]
-    for place in range(first + until_end, end):
-        batch.reward[i, place] = store.reward[lane_row - first - until_end + place]
-        batch.discount[i, place] = store.discount[lane_row - first - until_end + place]
-    clear_bytes(batch.action, i * steps * size, first * size)
-    copy_ring(batch.action, i * steps + first, store.action, lane_row, lane_rows, row, end - first, size, False)
-    clear_bytes(batch.action, (i * steps + end) * size, (steps - end) * size)
+def sample_sequences(store, layout, uniforms, exponent, slots, numbers, probability, weight, batch):
+    """Draw and gather, in one call."""
+    draw_sequences(store.blocks, store.nodes, store.starts, uniforms, exponent, slots, numbers, probability, weight)
+    gather_sequences(store, layout, slots, numbers, batch)
 
 
 @compiled
 @no_type_check
-def gather_frames(store, layout, batch, i, lane_row, row, first, end, step, stream):
-    """The frames, or stacks of them, from place `first` of the batch up to `end`, elsewhere zeros.
+def gather_starts(store, layout, slots, batch):
+    """What the agent brought to the first frame of the batch; nothing, if the episode begins only later."""
+    blocks, action_bytes, state_bytes = store.blocks, layout.action_bytes, store.state.shape[1] * 4
+    state, action, reward = batch.state, batch.previous_action, batch.previous_reward
+    kept_state, kept_action, kept_reward = store.state, store.previous_action, store.previous_reward
+    for i in range(slots.size):
+        block, lane = blocks[slots[i]], slots[i] // layout.lane_blocks
+        if block.place * layout.period >= layout.burn_in:
+            slot = slot_of(layout, lane, block.number - -(-layout.burn_in // layout.period))
+            copy_bytes(state, i * state_bytes, kept_state, slot * state_bytes, state_bytes, False)
+            copy_bytes(action, i * action_bytes, kept_action, slot * action_bytes, action_bytes, False)
+            reward[i] = kept_reward[slot]
+        else:
+            fill_bytes(state, i * state_bytes, state_bytes, 0)
+            fill_bytes(action, i * action_bytes, action_bytes, 0)
+            reward[i] = 0.0
 
-    `row` is where the first of them lies in its lane, `step` its place in its episode.
-    """
-    lane_rows, size, stack = layout.lane_blocks * layout.period, layout.observation_bytes, layout.stack
-    frames = batch.is_first.shape[1]
-    clear_bytes(batch.observation, i * frames * stack * size, first * stack * size)
-    clear_bytes(batch.observation, (i * frames + end) * stack * size, (frames - end) * stack * size)
-    if stack == 1:
-        target = i * frames + first
+
+@compiled
+@no_type_check
+def gather_columns(store, layout, windows, batch):
+    """The windows' frames, actions, rewards and discounts."""
+    lane_rows, width = layout.lane_blocks * layout.period, batch.is_first.shape[1]
+    stream = batch.observation.size >= STREAM_FROM
+    copy_windows(batch.reward, width - 1, store.reward, windows, STEPS, lane_rows, 4, False)
+    copy_windows(batch.discount, width - 1, store.discount, windows, STEPS, lane_rows, 4, False)
+    copy_windows(batch.action, width - 1, store.action, windows, STEPS, lane_rows, layout.action_bytes, False)
+    frames, source, size = batch.observation, store.observation, layout.observation_bytes
+    if layout.stack == 1:
+        copy_windows(frames, width, source, windows, FRAMES, lane_rows, size, stream)
+    else:
+        copy_stacks(frames, width, source, windows, lane_rows, size, layout.stack, stream)
+    finish_streams()
+
+
+@compiled
+@no_type_check
+def copy_windows(target, width, source, windows, length, lane_rows, size, stream):
+    """Copy the windows' rows of `size` bytes into as many times `width` rows; zeros where a window has none."""
+    for i in range(min(AHEAD, len(windows))):
+        fetch_bytes(source, (windows[i, LANE_ROW] + windows[i, ROW]) * size, FETCHED)
+    for i in range(len(windows)):
+        if i + AHEAD < len(windows):
+            fetch_bytes(source, (windows[i + AHEAD, LANE_ROW] + windows[i + AHEAD, ROW]) * size, FETCHED)
+        first, count = windows[i, FIRST], windows[i, length]
+        fill_bytes(target, i * width * size, first * size, 0)
+        fill_bytes(target, (i * width + first + count) * size, (width - first - count) * size, 0)
         copy_ring(
-            batch.observation, target, store.observation, lane_row, lane_rows, row, end - first, size, stream
+            target, i * width + first, source, windows[i, LANE_ROW], lane_rows, windows[i, ROW], count, size, stream
         )
-        return
-    for place in range(end - first):
-        target = (i * frames + first + place) * stack
-        # The first frame of an episode stands for those that would come before it.
-        missing = max(0, stack - 1 - step - place)
-        oldest = (row + place - (stack - 1 - missing)) % lane_rows
-        for copy in range(missing):
-            copy_ring(batch.observation, target + copy, store.observation, lane_row, lane_rows, oldest, 1, size, stream)
-        target, count = target + missing, stack - missing
-        copy_ring(batch.observation, target, store.observation, lane_row, lane_rows, oldest, count, size, stream)
+
+
+@compiled
+@no_type_check
+def copy_stacks(target, width, source, windows, lane_rows, size, stack, stream):
+    """As `copy_windows`, but every frame with those before it; an episode's first stands for what would precede it."""
+    for i in range(len(windows)):
+        first, count, lane_row = windows[i, FIRST], windows[i, FRAMES], windows[i, LANE_ROW]
+        fill_bytes(target, i * width * stack * size, first * stack * size, 0)
+        fill_bytes(target, (i * width + first + count) * stack * size, (width - first - count) * stack * size, 0)
+        for place in range(count):
+            to = (i * width + first + place) * stack
+            missing = max(0, stack - 1 - windows[i, STEP] - place)
+            oldest = (windows[i, ROW] + place - (stack - 1 - missing)) % lane_rows
+            for copy in range(missing):
+                copy_ring(target, to + copy, source, lane_row, lane_rows, oldest, 1, size, stream)
+            copy_ring(target, to + missing, source, lane_row, lane_rows, oldest, stack - missing, size, stream)
 
 
 @compiled
@@ -177,19 +233,3 @@ def copy_ring(target, place, source, lane_row, lane_rows, row, count, size, stre
     copy_bytes(target, place * size, source, (lane_row + row) * size, until_end * size, stream)
     if until_end < count:
         copy_bytes(target, (place + until_end) * size, source, lane_row * size, (count - until_end) * size, stream)
-
-
-@compiled
-@no_type_check
-def gather_start(store, layout, batch, i, lane, number, is_inside):
-    """What the agent brought to the first frame of the batch; nothing, if the episode begins only later."""
-    size = layout.action_bytes
-    if is_inside:
-        slot = slot_of(layout, lane, number - -(-layout.burn_in // layout.period))
-        batch.state[i] = store.state[slot]
-        copy_bytes(batch.previous_action, i * size, store.previous_action, slot * size, size, False)
-        batch.previous_reward[i] = store.previous_reward[slot]
-    else:
-        batch.state[i] = 0.0
-        clear_bytes(batch.previous_action, i * size, size)
-        batch.previous_reward[i] = 0.0

@@ -37,8 +37,10 @@ LANE = np.dtype(
         ("is_open", np.int64),  # whether an episode is going on
         ("episode", np.int64),
         ("first_block", np.int64),  # number of the episode's first block
+        ("next_block", np.int64),  # number of the block that is begun next
         ("frames", np.int64),  # rows that the episode has so far
-        ("next_block", np.int64),  # number of the block that an episode begins with next
+        ("offset", np.int64),  # of the last of them, in its block
+        ("row", np.int64),  # where that lies
         ("return_so_far", np.float64),
     ]
 )
@@ -79,6 +81,10 @@ class Layout(NamedTuple):
     """Blocks before a sequence's own that it may need, for the burn-in and for stacking."""
     blocks_after: int
     """Blocks from its own on that it may need."""
+    ready_offset: int
+    """Place in a block of the frame that completes an earlier sequence."""
+    state_offset: int
+    """Place in a block of the step from which a burn-in leads to the first step of a later one."""
     observation_bytes: int
     action_bytes: int
 
@@ -100,6 +106,8 @@ class Layout(NamedTuple):
             stack=config.stack,
             blocks_before=blocks_before,
             blocks_after=blocks_after,
+            ready_offset=config.trace % config.period,
+            state_offset=-config.burn_in % config.period,
             observation_bytes=spec.observation_bytes,
             action_bytes=spec.action_bytes,
         )
@@ -122,7 +130,7 @@ class Store(NamedTuple):
     action: np.ndarray  # bytes of [slots, period, ...]
     reward: np.ndarray  # [slots x period]
     discount: np.ndarray  # [slots x period]
-    # What the agent brought to one step of each block, from which a burn-in ends with the first step of a later block.
+    # What the agent brought to one step of each block, that of `state_offset`.
     state: np.ndarray  # [slots, size]
     previous_action: np.ndarray  # bytes of [slots, ...]
     previous_reward: np.ndarray  # [slots]

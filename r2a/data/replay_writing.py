@@ -6,7 +6,7 @@ from typing import NamedTuple, no_type_check
 
 import numpy as np
 
-from r2a.data.compiled import STREAM_FROM, compiled, copy_bytes, finish_streams
+from r2a.data.compiled import compiled, copy_bytes, fill_bytes, finish_streams
 from r2a.data.sum_tree import set_leaf
 
 
@@ -55,27 +55,31 @@ def slot_of(layout, lane, number):
 
 @compiled
 @no_type_check
-def set_chance(store, slot, chance):
+def set_chance(nodes, starts, totals, slot, chance):
     """Give the sequence that begins there its share of the draws; 0: it cannot be drawn."""
-    store.totals[0].sequences += int(chance > 0.0) - int(store.nodes[slot] > 0.0)
-    set_leaf(store.nodes, store.starts, slot, chance)
+    if chance != nodes[slot]:
+        totals[0].sequences += int(chance > 0.0) - int(nodes[slot] > 0.0)
+        set_leaf(nodes, starts, slot, chance)
 
 
 @compiled
 @no_type_check
-def begin_block(store, layout, lane, number, place):
-    """Take the oldest block's slot; the sequences that need its rows leave."""
+def begin_block(store, layout, lane):
+    """Take the oldest block's slot, which is returned; the sequences that need its rows leave."""
+    state = store.lanes[lane]
+    number = state.next_block
+    state.next_block += 1
     slot = slot_of(layout, lane, number)
-    block, state = store.blocks[slot], store.lanes[lane]
     oldest = number - layout.lane_blocks
-    set_chance(store, slot, 0.0)
+    set_chance(store.nodes, store.starts, store.totals, slot, 0.0)
     for later in range(1, layout.blocks_before + 1):
         other = slot_of(layout, lane, oldest + later)
         if store.blocks[other].number == oldest + later and store.blocks[other].place >= later:
-            set_chance(store, other, 0.0)
-    block.number, block.place, block.episode = number, place, state.episode
+            set_chance(store.nodes, store.starts, store.totals, other, 0.0)
+    block = store.blocks[slot]
+    block.number, block.place, block.episode = number, number - state.first_block, state.episode
     block.steps, block.frames, block.return_before = 0, 0, state.return_so_far
-    state.next_block = number + 1
+    return slot
 
 
 @compiled
@@ -86,7 +90,7 @@ def make_ready(store, layout, lane, place, steps, frames, exponent, ready):
     slot = slot_of(layout, lane, number)
     store.blocks[slot].steps = min(steps, layout.trace)
     store.blocks[slot].frames = min(frames, layout.trace + 1)
-    set_chance(store, slot, store.totals[0].highest_priority ** exponent)
+    set_chance(store.nodes, store.starts, store.totals, slot, store.totals[0].highest_priority ** exponent)
     ready.slots[ready.count[0]], ready.numbers[ready.count[0]] = slot, number
     ready.count[0] += 1
 
@@ -115,115 +119,124 @@ def begin_episode(store, lane):
 
 @compiled
 @no_type_check
-def keep_state(store, layout, rows, lane, i, before, row):
-    """Keep what the agent brought to the row: its memory, and what it did and got just before (in row i = `before`)."""
+def keep_state(store, layout, rows, lane, i, row, last):
+    """Keep what the agent brought to a row: its memory, and what it did and got in the row before, `last`."""
     slot, size = row // layout.period, layout.action_bytes
     store.state[slot] = rows.state[lane, i]
-    n = rows.reward.shape[1]
     if store.lanes[lane].frames == 0:
-        store.previous_action[slot * size : (slot + 1) * size] = 0
+        fill_bytes(store.previous_action, slot * size, size, 0)
         store.previous_reward[slot] = 0.0
-    elif before >= 0:
-        copy_bytes(store.previous_action, slot * size, rows.action, (lane * n + before) * size, size, False)
-        store.previous_reward[slot] = rows.reward[lane, before]
     else:
-        last = last_row(store, layout, lane)
         copy_bytes(store.previous_action, slot * size, store.action, last * size, size, False)
         store.previous_reward[slot] = store.reward[last]
 
 
 @compiled
 @no_type_check
-def last_row(store, layout, lane):
-    """The row that the lane's episode wrote last."""
-    state = store.lanes[lane]
-    block, offset = divmod(state.frames - 1, layout.period)
-    return slot_of(layout, lane, state.first_block + block) * layout.period + offset
+def plain_rows(layout, rows, lane, i, offset):
+    """How many rows from row i on, which has this place in its block, can be written at once.
+
+    All but the first are plain: inside an episode, inside a block, and neither keep a state nor complete a sequence.
+    """
+    limit = layout.period - offset
+    if layout.state_offset > offset:
+        limit = min(limit, layout.state_offset - offset)
+    if layout.ready_offset > offset:
+        limit = min(limit, layout.ready_offset - offset)
+    limit = min(limit, rows.reward.shape[1] - i)
+    present, is_first, is_last = rows.present, rows.is_first, rows.is_last
+    for count in range(1, limit):
+        if is_first[lane, i + count] or is_last[lane, i + count] or not present[lane, i + count]:
+            return count
+    return limit
 
 
 @compiled
 @no_type_check
-def copy_run(store, layout, rows, lane, i, row, length, stream):
+def copy_rows(store, layout, rows, lane, i, row, count):
     """Copy rows that lie side by side here and there."""
     source = lane * rows.reward.shape[1] + i
     size = layout.observation_bytes
-    copy_bytes(store.observation, row * size, rows.observation, source * size, length * size, stream)
+    # Past the caches: it will be a while until it is drawn.
+    copy_bytes(store.observation, row * size, rows.observation, source * size, count * size, True)
     size = layout.action_bytes
-    copy_bytes(store.action, row * size, rows.action, source * size, length * size, False)
+    copy_bytes(store.action, row * size, rows.action, source * size, count * size, False)
+    copy_bytes(store.reward, row * 4, rows.reward, source * 4, count * 4, False)
+    copy_bytes(store.discount, row * 4, rows.discount, source * 4, count * 4, False)
 
 
 @compiled
 @no_type_check
-def write_row(store, layout, rows, lane, i, before, exponent, ready):
-    """Everything about a row but its frame and action; returns where it lies."""
+def write_rows(store, layout, rows, lane, i, exponent, ready):
+    """Write row i, and the plain rows after it; returns how many they are."""
     state = store.lanes[lane]
-    place, offset = divmod(state.frames, layout.period)
-    number = state.first_block + place
-    if offset == 0:
-        begin_block(store, layout, lane, number, place)
-    row = slot_of(layout, lane, number) * layout.period + offset
-    if offset == -layout.burn_in % layout.period:
-        keep_state(store, layout, rows, lane, i, before, row)
-    store.reward[row], store.discount[row] = rows.reward[lane, i], rows.discount[lane, i]
-    state.return_so_far += rows.reward[lane, i]
-    state.frames += 1
-    # The frame after a sequence's last step makes it complete.
-    since = state.frames - 1 - layout.trace
-    if since >= 0 and since % layout.period == 0:
-        make_ready(
-            store, layout, lane, since // layout.period, layout.trace, layout.trace + 1, exponent, ready
-        )
-    return row
+    last, offset = state.row, state.offset + 1
+    row = last + 1
+    if state.frames == 0 or offset == layout.period:
+        row = begin_block(store, layout, lane) * layout.period
+        offset = 0
+    if offset == layout.state_offset:
+        keep_state(store, layout, rows, lane, i, row, last)
+    count = 1 if rows.is_last[lane, i] else plain_rows(layout, rows, lane, i, offset)
+    copy_rows(store, layout, rows, lane, i, row, count)
+    reward, total = rows.reward, state.return_so_far
+    for j in range(i, i + count):
+        total += reward[lane, j]
+    state.return_so_far = total
+    if offset == layout.ready_offset and state.frames >= layout.trace:
+        place = (state.frames - layout.trace) // layout.period
+        make_ready(store, layout, lane, place, layout.trace, layout.trace + 1, exponent, ready)
+    state.frames += count
+    state.row, state.offset = row + count - 1, offset + count - 1
+    return count
 
 
 @compiled
 @no_type_check
 def add_rows(store, layout, rows, exponent, ready):
-    """Write a chunk of rows, lane by lane."""
+    """Write a chunk of rows, lane by lane; returns -1, or writes nothing and returns a row that has no episode."""
+    stray = first_stray_row(store, rows)
+    if stray >= 0:
+        return stray
     lanes, n = rows.reward.shape
-    stream = lanes * n * layout.observation_bytes >= STREAM_FROM
     for lane in range(lanes):
         state = store.lanes[lane]
-        # A run of rows that can be copied at once: from where, to where, and how many.
-        first, row, length = 0, 0, 0
-        before = -1
-        for i in range(n):
+        i = 0
+        while i < n:
+            is_last = rows.is_last[lane, i]
             if not rows.present[lane, i]:
+                i += 1
                 continue
             if rows.is_first[lane, i]:
                 if state.is_open:
                     # Cut off without a last frame: that of the last step becomes it, its outcome is not known.
                     end_episode(store, layout, lane, state.frames - 1, exponent, ready)
-                if rows.is_last[lane, i]:
+                if is_last:
+                    i += 1
                     continue
                 begin_episode(store, lane)
-            elif rows.is_last[lane, i] and store.discount[last_row(store, layout, lane)] == 0.0:
+            elif is_last and store.discount[state.row] == 0.0:
                 # Terminated: nothing is bootstrapped from the last frame, which is not kept.
                 end_episode(store, layout, lane, state.frames, exponent, ready)
+                i += 1
                 continue
-            target = write_row(store, layout, rows, lane, i, before, exponent, ready)
-            if i != first + length or target != row + length:
-                copy_run(store, layout, rows, lane, first, row, length, stream)
-                first, row, length = i, target, 0
-            length += 1
-            before = i
-            if rows.is_last[lane, i]:
+            i += write_rows(store, layout, rows, lane, i, exponent, ready)
+            if is_last:
                 end_episode(store, layout, lane, state.frames - 1, exponent, ready)
-        copy_run(store, layout, rows, lane, first, row, length, stream)
     finish_streams()
+    return -1
 
 
 @compiled
 @no_type_check
-def change_priorities(store, slots, numbers, priorities, exponent, floor):
+def change_priorities(blocks, nodes, starts, totals, slots, numbers, priorities, exponent, floor):
     """Give sequences that are still there new priorities; returns the first that is no priority, or -1."""
     for i in range(slots.size):
         if not (0.0 <= priorities[i] < np.inf):
             return i
     for i in range(slots.size):
-        slot = slots[i]
-        if store.blocks[slot].number == numbers[i] and store.nodes[slot] > 0.0:
+        if blocks[slots[i]].number == numbers[i] and nodes[slots[i]] > 0.0:
             priority = max(priorities[i], floor)
-            store.totals[0].highest_priority = max(store.totals[0].highest_priority, priority)
-            set_chance(store, slot, priority**exponent)
+            totals[0].highest_priority = max(totals[0].highest_priority, priority)
+            set_chance(nodes, starts, totals, slots[i], priority**exponent)
     return -1

@@ -12,7 +12,7 @@ from typing import no_type_check
 import numpy as np
 from jaxtyping import Float, Int
 
-from r2a.data.compiled import compiled
+from r2a.data.compiled import compiled, fetch_bytes
 
 CHILDREN = 8
 
@@ -49,7 +49,9 @@ class SumTree:
 
     def find(self, targets: Float[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
         """For each target from 0 to `total` the first leaf up to which the leaves sum up to more; never a zero."""
-        return find_leaves(self.nodes, self.starts, targets.astype(np.float64))
+        places = np.empty(targets.size, np.int64)
+        find_leaves(self.nodes, self.starts, targets.astype(np.float64), places)
+        return places
 
     def restore(self, values: Float[np.ndarray, " leaves"]) -> None:
         """Give all leaves new values."""
@@ -72,19 +74,30 @@ def set_leaf(nodes, starts, place, value):
 
 @compiled
 @no_type_check
+def find_child(nodes, first, target):
+    """Which of the eight nodes from `first` on `target` falls on, and what is left of it there.
+
+    It is one that is not zero, if any is: where rounding leaves a rest after the last, the last that is not.
+    """
+    chosen, rest = 0, target
+    for child in range(CHILDREN):
+        value = nodes[first + child]
+        if value > 0.0:
+            chosen, rest = child, target
+            if target < value:
+                break
+            target -= value
+    return chosen, rest
+
+
+@compiled
+@no_type_check
 def find_leaf(nodes, starts, target):
     """The leaf that `target`, from 0 to the sum of all, falls on: one that is not zero, if any is."""
     place = 0
     for level in range(starts.size - 2, -1, -1):
-        first = place * CHILDREN
-        for child in range(first, first + CHILDREN):
-            value = nodes[starts[level] + child]
-            if value > 0.0:
-                place = child
-                if target < value:
-                    break
-                # Rounding may leave a rest after the last child: then the last that is not zero is taken.
-                target -= value
+        child, target = find_child(nodes, starts[level] + place * CHILDREN, target)
+        place = place * CHILDREN + child
     return place
 
 
@@ -98,12 +111,18 @@ def set_leaves(nodes, starts, places, values):
 
 @compiled
 @no_type_check
-def find_leaves(nodes, starts, targets):
-    """The leaves that the targets fall on."""
-    places = np.empty(targets.size, np.int64)
-    for i in range(targets.size):
-        places[i] = find_leaf(nodes, starts, targets[i])
-    return places
+def find_leaves(nodes, starts, targets, places):
+    """The leaves that the targets fall on; what is left of the targets in `targets`.
+
+    All go down level by level together: while one waits for its next nodes, those of the others are fetched as well.
+    """
+    places[:] = 0
+    for level in range(starts.size - 2, -1, -1):
+        for i in range(targets.size):
+            child, targets[i] = find_child(nodes, starts[level] + places[i] * CHILDREN, targets[i])
+            places[i] = places[i] * CHILDREN + child
+            if level > 0:
+                fetch_bytes(nodes, (starts[level - 1] + places[i] * CHILDREN) * 8, 64)
 
 
 @compiled
@@ -112,5 +131,7 @@ def draw_leaves(nodes, starts, uniforms, places, probability):
     """Draw one leaf from each of as many equal parts of the total as there are uniform numbers."""
     total, parts = nodes[starts[-1]], uniforms.size
     for i in range(parts):
-        places[i] = find_leaf(nodes, starts, (i + uniforms[i]) / parts * total)
+        probability[i] = (i + uniforms[i]) / parts * total
+    find_leaves(nodes, starts, probability, places)
+    for i in range(parts):
         probability[i] = nodes[places[i]] / total
