@@ -76,11 +76,11 @@ class SequenceReplay:
         """Frames are kept in memory, or in a file of `folder`."""
         self.config, self.spec = config, spec
         self.layout = Layout.of(config, spec, lanes)
-        self.tree = SumTree(self.layout.slots)
         if folder is None:
             frames = frames_in_memory(self.layout, config.memory_share)
         else:
             frames = frames_in_file(self.layout, folder)
+        self.tree = SumTree(self.layout.slots)
         self.store = make_store(self.layout, spec.state_size, self.tree, frames)
         self.exponent = config.priority_exponent if config.kind == "prioritised" else 0.0
 
@@ -111,14 +111,15 @@ class SequenceReplay:
         where an episode was truncated; without it, the last step is not learnt from. Rows not `present` are left out.
         """
         lanes, n = reward.shape
+        no_rows = np.zeros((lanes, n), np.bool_)
         rows = Rows(
             observation=self._bytes(observation, (lanes, n, *self.spec.observation_shape), self.spec.observation_dtype),
             action=self._bytes(action, (lanes, n, *self.spec.action_shape), self.spec.action_dtype),
-            reward=np.ascontiguousarray(reward, np.float32),
-            discount=np.ascontiguousarray(discount, np.float32),
-            is_first=np.ascontiguousarray(is_first),
-            is_last=np.zeros((lanes, n), np.bool_) if is_last is None else np.ascontiguousarray(is_last),
-            present=np.ones((lanes, n), np.bool_) if present is None else np.ascontiguousarray(present),
+            reward=_read_only(reward, np.float32),
+            discount=_read_only(discount, np.float32),
+            is_first=_read_only(is_first, np.bool_),
+            is_last=_read_only(no_rows if is_last is None else is_last, np.bool_),
+            present=_read_only(~no_rows if present is None else present, np.bool_),
             state=self._states(state, lanes, n),
         )
         if lanes != self.layout.lanes:
@@ -176,7 +177,7 @@ class SequenceReplay:
 
     def update_priorities(self, ids: SequenceIds, priorities: Float[np.ndarray, " n"]) -> None:
         """Give sequences new priorities; those overwritten since are passed over."""
-        priorities = np.ascontiguousarray(priorities, np.float64)
+        priorities = np.array(priorities, np.float64)
         if priorities.shape != ids.slots.shape:
             raise ValueError(f"{ids.slots.size} priorities are expected, not {priorities.size}")
         store, floor = self.store, self.config.priority_floor
@@ -191,15 +192,16 @@ class SequenceReplay:
     def _bytes(self, array: np.ndarray, shape: tuple[int, ...], dtype: object) -> np.ndarray:
         if array.shape != shape:
             raise ValueError(f"an array of shape {shape} is expected, not {array.shape}")
-        return _bytes_of(np.ascontiguousarray(array.astype(dtype, casting="same_kind", copy=False)))
+        typed = array.astype(dtype, casting="same_kind", copy=False)
+        return _read_only(_bytes_of(np.ascontiguousarray(typed)), np.uint8)
 
     def _states(self, state: np.ndarray | None, lanes: int, n: int) -> np.ndarray:
         size = self.spec.state_size
         if state is None and size == 0:
-            return np.zeros((lanes, n, 0), np.float32)
+            state = np.zeros((lanes, n, 0), np.float32)
         if state is None or state.shape != (lanes, n, size):
             raise ValueError(f"states of shape {(lanes, n, size)} are expected")
-        return np.ascontiguousarray(state, np.float32)
+        return _read_only(state, np.float32)
 
     def _room(self, count: int) -> Drawn:
         if len(self) == 0:
@@ -249,9 +251,16 @@ def _bytes_of(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1).view(np.uint8)
 
 
+def _read_only(array: np.ndarray, dtype: type[np.generic]) -> np.ndarray:
+    # Arrays that can be written to and those that cannot, such as jax's, would each be compiled for.
+    view = np.ascontiguousarray(array, dtype).view()
+    view.flags.writeable = False
+    return view
+
+
 def _uniforms(randomness: Randomness, count: int) -> np.ndarray:
     if isinstance(randomness, np.random.Generator):
         return randomness.random(count)
     if randomness.shape != (count,):
         raise ValueError(f"{count} uniform numbers are expected, not {randomness.shape}")
-    return np.ascontiguousarray(randomness)
+    return np.array(randomness)

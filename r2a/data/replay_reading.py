@@ -83,8 +83,9 @@ def draw_apart(store, layout, uniforms, apart, exponent, slots, numbers, probabi
         drawn += 1
     for j in range(hidden_count):
         set_leaf(store.nodes, store.starts, hidden[j], chances[j])
-    weigh(probability[:apart], exponent, weight[:apart])
-    weigh(probability[apart:], exponent, weight[apart:])
+    if drawn == uniforms.size:
+        weigh(probability[:apart], exponent, weight[:apart])
+        weigh(probability[apart:], exponent, weight[apart:])
     return drawn
 
 

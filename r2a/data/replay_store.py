@@ -191,8 +191,12 @@ def frames_in_file(layout: Layout, folder: PathLike) -> np.ndarray:
     path = Path(folder) / FRAMES_FILE
     with storage_errors("write", path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)  # a copy that shares the old file's bytes keeps them
-        with open(path, "wb") as file:
-            # Reserved now: a disk that is full would otherwise end the process without a word.
-            os.posix_fallocate(file.fileno(), 0, layout.frame_bytes)
+        path.unlink(missing_ok=True)
+        try:
+            with open(path, "wb") as file:
+                # Reserved now: a disk that is full would otherwise end the process without a word.
+                os.posix_fallocate(file.fileno(), 0, layout.frame_bytes)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
         return np.asarray(np.memmap(path, np.uint8, "r+"))

@@ -207,16 +207,18 @@ def add_rows(store, layout, rows, exponent, ready):
             if not rows.present[lane, i]:
                 i += 1
                 continue
+            terminated = state.is_open and store.discount[state.row] == 0.0
             if rows.is_first[lane, i]:
                 if state.is_open:
-                    # Cut off without a last frame: that of the last step becomes it, its outcome is not known.
-                    end_episode(store, layout, lane, state.frames - 1, exponent, ready)
+                    # Truncated without a last frame: that of the last step becomes it, its outcome is not known.
+                    steps = state.frames if terminated else state.frames - 1
+                    end_episode(store, layout, lane, steps, exponent, ready)
                 if is_last:
                     i += 1
                     continue
                 begin_episode(store, lane)
-            elif is_last and store.discount[state.row] == 0.0:
-                # Terminated: nothing is bootstrapped from the last frame, which is not kept.
+            elif is_last and terminated:
+                # Nothing is bootstrapped from the last frame, which is not kept.
                 end_episode(store, layout, lane, state.frames, exponent, ready)
                 i += 1
                 continue
