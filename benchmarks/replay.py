@@ -21,12 +21,12 @@ CYCLES = {"vectors": 300, "images": 20}
 SETUP = "`make bench-setup` installs the peers"
 
 
-def serve_cycles(size: str, cycles: int, sharing: bool) -> None:
+def serve_cycles(size: str, count: int, cycles: int, sharing: bool) -> None:
     """Be the worker of this package."""
     from r2a.config import ReplayConfig
     from r2a.data.replay import ReplaySpec, SequenceReplay
 
-    count, (steps, *frame), dtype = SIZES[size]
+    _, (steps, *frame), dtype = SIZES[size]
     period = steps // 2 if sharing else steps
     config = ReplayConfig(
         capacity=count,
@@ -55,22 +55,22 @@ def serve_cycles(size: str, cycles: int, sharing: bool) -> None:
     serve(timed(work, cycles))
 
 
-def start_peers(size: str, cycles: int, names: tuple[str, ...]) -> tuple[dict[str, Worker], dict[str, str]]:
+def start_peers(work: tuple[str, str, str], names: tuple[str, ...]) -> tuple[dict[str, Worker], dict[str, str]]:
     """The peers that start, and why the others do not."""
     started, missing = {}, {}
     for name in names:
         try:
-            started[name] = Worker("benchmarks.replay_peers", name, size, str(cycles), python=PEERS_PYTHON)
+            started[name] = Worker("benchmarks.replay_peers", name, *work, python=PEERS_PYTHON)
         except WorkerError as reason:
             missing[name] = f"not measured: {reason}"
     return started, missing
 
 
-def measure_size(size: str, cycles: int, names: tuple[str, ...], repeats: int) -> dict[str, Any]:
+def measure_size(size: str, count: int, cycles: int, names: tuple[str, ...], repeats: int) -> dict[str, Any]:
     """The figures of one size, in microseconds of CPU time per cycle."""
-    own = Worker("benchmarks.replay", size, str(cycles), "apart")
-    sharing = Worker("benchmarks.replay", size, str(cycles), "sharing")
-    peers, missing = start_peers(size, cycles, names)
+    work = size, str(count), str(cycles)
+    own, sharing = (Worker("benchmarks.replay", *work, how) for how in ("apart", "sharing"))
+    peers, missing = start_peers(work, names)
     try:
         interleave([own, sharing, *peers.values()], repeats)
     finally:
@@ -92,10 +92,10 @@ def measure_size(size: str, cycles: int, names: tuple[str, ...], repeats: int) -
 def run(quick: bool = False) -> dict[str, Any]:
     """Both sizes; `ratio_best_peer` at the top is the lower of the two."""
     names = tuple(PEERS) if PEERS_PYTHON.exists() else ()
-    figures = {
-        size: measure_size(size, 2 if quick else cycles, names, repeats=2 if quick else 9)
-        for size, cycles in CYCLES.items()
-    }
+    figures = {}
+    for size, cycles in CYCLES.items():
+        count = 40 * LANES if quick else SIZES[size][0]
+        figures[size] = measure_size(size, count, 2 if quick else cycles, names, repeats=2 if quick else 9)
     worst = min(figures, key=lambda size: figures[size]["ratio_best_peer"] or 0.0)
     named = ("peers", "best_peer", "ratio_best_peer")
     notes = {} if names else {"note": f"The peers are not installed, so nothing is compared; {SETUP}."}
@@ -104,6 +104,6 @@ def run(quick: bool = False) -> dict[str, Any]:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        serve_cycles(sys.argv[1], int(sys.argv[2]), sys.argv[3] == "sharing")
+        serve_cycles(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "sharing")
     else:
         print(json.dumps(run(), indent=1))

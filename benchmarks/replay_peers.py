@@ -127,5 +127,5 @@ def flashbax(count: int, shape: tuple[int, ...], dtype: str, cycles: int) -> Wor
 PEERS = {work.__name__: work for work in (plain_numpy, cpprb, flashbax)}
 
 if __name__ == "__main__":
-    name, size, cycles = sys.argv[1:]
-    serve(timed(PEERS[name](*SIZES[size], int(cycles)), int(cycles)))
+    name, size, items, repeats = sys.argv[1:]
+    serve(timed(PEERS[name](int(items), *SIZES[size][1:], int(repeats)), int(repeats)))

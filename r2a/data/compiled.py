@@ -20,7 +20,7 @@ try:
     import numba
     from llvmlite import ir
     from numba import types
-    from numba.core import cgutils
+    from numba.core import cgutils, config
     from numba.extending import intrinsic
 except ModuleNotFoundError as error:
     raise UserError("Learning while acting needs numba: pip install 'r2a[online]'.") from error
@@ -43,15 +43,16 @@ def compiled(function: Callable[..., Any]) -> Any:
     Below it stands `no_type_check`, for what checks shapes in tests would wrap the function beyond recognition.
     """
     dispatcher = numba.njit(nogil=True)(function)
-    folder, before = _cache_folder(), numba.config.CACHE_DIR
+    settings: Any = config
+    folder, before = _cache_folder(), settings.CACHE_DIR
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        numba.config.CACHE_DIR = str(folder)
+        settings.CACHE_DIR = str(folder)
         dispatcher.enable_caching()
     except (OSError, RuntimeError):
         pass  # nowhere to keep it: it is compiled anew
     finally:
-        numba.config.CACHE_DIR = before
+        settings.CACHE_DIR = before
     return dispatcher
 
 

@@ -1,19 +1,21 @@
 """The replay of sequences that an agent learns from while it acts (App. Atari; R2D2).
 
 Every step is kept once. A sequence begins every `period` steps of an episode and has `trace` steps, so that
-neighbours overlap; it never leaves its episode. It can be drawn as soon as its last frame, or the end of its episode, is
-there, and until the first of its frames is overwritten.
+neighbours overlap; it never leaves its episode. It can be drawn as soon as its last frame, or the end of its episode,
+is there, and until the first of its frames is overwritten.
 """
 
 from __future__ import annotations
 
+import secrets
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32, Float64, Int, Int64, Shaped
+from jaxtyping import Bool, Float, Float32, Float64, Int64, Shaped
+from numpy.typing import DTypeLike
 
 from r2a.config import ReplayConfig
-from r2a.data.replay_reading import Batch, draw_apart, draw_sequences, gather_sequences, sample_sequences
+from r2a.data.replay_reading import BYTES, Batch, draw_apart, draw_sequences, gather_sequences, sample_sequences
 from r2a.data.replay_store import Layout, ReplaySpec, frames_in_file, frames_in_memory, make_store
 from r2a.data.replay_writing import Ready, Rows, add_rows, change_priorities
 from r2a.data.sum_tree import SumTree
@@ -65,10 +67,6 @@ class Sampled(NamedTuple):
     """The episode's rewards before that step."""
 
 
-_TYPED = Sampled._fields.index("reward")
-"""From this field on, arrays are compiled code's own; those before are bytes to it."""
-
-
 class SequenceReplay:
     """Sequences of several environments ("lanes"), drawn uniformly or by priority."""
 
@@ -82,6 +80,8 @@ class SequenceReplay:
             frames = frames_in_file(self.layout, folder)
         self.tree = SumTree(self.layout.slots)
         self.store = make_store(self.layout, spec.state_size, self.tree, frames)
+        # Tells this course of events from others that begin with the same checkpoint.
+        self.lineage = secrets.token_hex(8)
         self.exponent = config.priority_exponent if config.kind == "prioritised" else 0.0
 
     def __len__(self) -> int:
@@ -189,7 +189,7 @@ class SequenceReplay:
                 "learning has diverged, which a lower learner.learning-rate may prevent."
             )
 
-    def _bytes(self, array: np.ndarray, shape: tuple[int, ...], dtype: object) -> np.ndarray:
+    def _bytes(self, array: np.ndarray, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
         if array.shape != shape:
             raise ValueError(f"an array of shape {shape} is expected, not {array.shape}")
         typed = array.astype(dtype, casting="same_kind", copy=False)
@@ -214,9 +214,8 @@ class SequenceReplay:
             out = self._empty(count, drawn)
         elif len(out.lane) != count:
             raise ValueError(f"there is room for {len(out.lane)} sequences, not for {count}")
-        batch = Batch(
-            _bytes_of(out.observation), _bytes_of(out.action), _bytes_of(out.previous_action), *out[_TYPED:]
-        )
+        bytes_of = (_bytes_of(getattr(out, name)) for name in Batch._fields[:BYTES])
+        batch = Batch(*bytes_of, *(getattr(out, name) for name in Batch._fields[BYTES:]))
         return out._replace(drawn=drawn), batch
 
     def _empty(self, count: int, drawn: Drawn) -> Sampled:

@@ -10,16 +10,19 @@ from r2a.data.compiled import STREAM_FROM, compiled, copy_bytes, fetch_bytes, fi
 from r2a.data.replay_writing import slot_of
 from r2a.data.sum_tree import draw_leaves, find_leaf, set_leaf
 
-
-# Columns of a window, which is what a batch has of a sequence: where its lane begins in the store, its first row in that
-# lane's ring, its place in its episode and in the batch, and how many steps and frames it has.
+# Columns of a window, which is what a batch has of a sequence: where its lane begins in the store, its first row in
+# that lane's ring, its place in its episode and in the batch, and how many steps and frames it has.
 LANE_ROW, ROW, STEP, FIRST, STEPS, FRAMES, WINDOW = range(7)
 AHEAD, FETCHED = 8, 256
 """So many windows ahead, so many bytes are fetched; after these, a processor foresees by itself what follows."""
 
 
+BYTES = 3
+"""So many fields of a batch are bytes with one axis."""
+
+
 class Batch(NamedTuple):
-    """Room for sequences: W frames each, W - 1 steps; observation and actions are bytes with one axis."""
+    """Room for sequences: W frames each, W - 1 steps."""
 
     observation: np.ndarray
     action: np.ndarray

@@ -30,6 +30,7 @@ BLOCK = np.dtype(
         ("steps", np.int64),  # of the sequence that begins here; this and the next are set when it can be drawn
         ("frames", np.int64),
         ("return_before", np.float64),  # rewards of its episode before this block
+        ("written", np.int64),  # when a row of it was written last; see `writes`
     ]
 )
 LANE = np.dtype(
@@ -44,7 +45,14 @@ LANE = np.dtype(
         ("return_so_far", np.float64),
     ]
 )
-TOTALS = np.dtype([("sequences", np.int64), ("episodes", np.int64), ("highest_priority", np.float64)])
+TOTALS = np.dtype(
+    [
+        ("sequences", np.int64),  # that can be drawn
+        ("episodes", np.int64),
+        ("writes", np.int64),  # chunks that were added
+        ("highest_priority", np.float64),
+    ]
+)
 
 
 @dataclass(frozen=True)

@@ -186,6 +186,7 @@ def write_rows(store, layout, rows, lane, i, exponent, ready):
     if offset == layout.ready_offset and state.frames >= layout.trace:
         place = (state.frames - layout.trace) // layout.period
         make_ready(store, layout, lane, place, layout.trace, layout.trace + 1, exponent, ready)
+    store.blocks[row // layout.period].written = store.totals[0].writes
     state.frames += count
     state.row, state.offset = row + count - 1, offset + count - 1
     return count
@@ -198,6 +199,7 @@ def add_rows(store, layout, rows, exponent, ready):
     stray = first_stray_row(store, rows)
     if stray >= 0:
         return stray
+    store.totals[0].writes += 1
     lanes, n = rows.reward.shape
     for lane in range(lanes):
         state = store.lanes[lane]

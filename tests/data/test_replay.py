@@ -44,8 +44,8 @@ def everything(replay):
 def test_overlapping_sequences_of_a_truncated_episode_by_hand():
     replay = SequenceReplay(SMALL, NUMBERS, lanes=1)
     assert len(add_numbers(replay, [1, 2, 3, 4], first=[1]).slots) == 0, "the frame after the fourth step is missing"
-    assert add_numbers(replay, [5]  ).slots.tolist() == [0], "which completes the first sequence"
-    assert add_numbers(replay, [6, 7, 8], last=[8]).slots.tolist() == [1, 2, 3][:3]
+    assert add_numbers(replay, [5]).slots.tolist() == [0], "which completes the first sequence"
+    assert add_numbers(replay, [6, 7, 8], last=[8]).slots.tolist() == [1, 2, 3]
     sampled = replay.gather(everything(replay))
     assert sampled.observation.tolist() == [[1, 2, 3, 4, 5], [3, 4, 5, 6, 7], [5, 6, 7, 8, 0], [7, 8, 0, 0, 0]]
     assert sampled.action.tolist() == [[1, 2, 3, 4], [3, 4, 5, 6], [5, 6, 7, 0], [7, 0, 0, 0]]
@@ -257,7 +257,8 @@ class Pair:
         expected = self.plain.sequences()
         drawn = everything(self.replay)
         sampled = self.replay.gather(drawn)
-        found = dict(zip(zip(sampled.lane.tolist(), drawn.ids.numbers.tolist(), strict=True), range(9999), strict=False))
+        keys = zip(sampled.lane.tolist(), drawn.ids.numbers.tolist(), strict=True)
+        found = {key: place for place, key in enumerate(keys)}
         assert set(found) == set(expected)
         assert len(self.replay) == len(expected)
         for key, sequence in expected.items():
@@ -332,7 +333,7 @@ def test_what_is_learnt_from_and_what_is_retrieved_from_share_no_frame(world, se
 
 def test_drawing_apart_is_in_proportion():
     replay = SequenceReplay(replace(SMALL, capacity=60, priority_exponent=1.0), NUMBERS, lanes=1)
-    for episode in range(6):
+    for _ in range(6):
         add_numbers(replay, [1, 2, 3], first=[1], last=[3])
     priorities = np.arange(1.0, 7.0)
     replay.update_priorities(everything(replay).ids, priorities)

@@ -80,9 +80,8 @@ class PlainReplay:
         nothing = np.zeros_like(rows[0]["observation"])
         observations = []
         for step in window:
-            frames = [rows[max(0, step - back)]["observation"] for back in range(config.stack - 1, -1, -1)] if (
-                0 <= step <= last
-            ) else [nothing] * config.stack
+            back = range(config.stack - 1, -1, -1)
+            frames = [rows[max(0, step - b)]["observation"] if 0 <= step <= last else nothing for b in back]
             observations.append(np.stack(frames) if config.stack > 1 else frames[0])
         valid = [0 <= step < episode.steps for step in window[:-1]]
 
