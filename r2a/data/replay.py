@@ -7,6 +7,7 @@ is there, and until the first of its frames is overwritten.
 
 from __future__ import annotations
 
+import functools
 import secrets
 from typing import NamedTuple
 
@@ -111,19 +112,21 @@ class SequenceReplay:
         where an episode was truncated; without it, the last step is not learnt from. Rows not `present` are left out.
         """
         lanes, n = reward.shape
-        no_rows = np.zeros((lanes, n), np.bool_)
+        if lanes != self.layout.lanes:
+            raise ValueError(f"rows of {self.layout.lanes} lanes are expected, not of {lanes}")
+        spec, (no_row, every_row, no_state) = self.spec, _defaults(lanes, n)
         rows = Rows(
-            observation=self._bytes(observation, (lanes, n, *self.spec.observation_shape), self.spec.observation_dtype),
-            action=self._bytes(action, (lanes, n, *self.spec.action_shape), self.spec.action_dtype),
+            observation=_rows_of(observation, (lanes, n, *spec.observation_shape), spec.observation_dtype),
+            action=_rows_of(action, (lanes, n, *spec.action_shape), spec.action_dtype),
             reward=_read_only(reward, np.float32),
             discount=_read_only(discount, np.float32),
             is_first=_read_only(is_first, np.bool_),
-            is_last=_read_only(no_rows if is_last is None else is_last, np.bool_),
-            present=_read_only(~no_rows if present is None else present, np.bool_),
-            state=self._states(state, lanes, n),
+            is_last=no_row if is_last is None else _read_only(is_last, np.bool_),
+            present=every_row if present is None else _read_only(present, np.bool_),
+            state=no_state if state is None else _read_only(state, np.float32),
         )
-        if lanes != self.layout.lanes:
-            raise ValueError(f"rows of {self.layout.lanes} lanes are expected, not of {lanes}")
+        if rows.state.shape[2] != spec.state_size:
+            raise ValueError(f"states of {spec.state_size} numbers are expected, not of {rows.state.shape[2]}")
         room = lanes * (n + self.layout.blocks_after)
         ready = Ready(np.empty(room, np.int64), np.empty(room, np.int64), np.zeros(1, np.int64))
         stray = add_rows(self.store, self.layout, rows, self.exponent, ready)
@@ -189,20 +192,6 @@ class SequenceReplay:
                 "learning has diverged, which a lower learner.learning-rate may prevent."
             )
 
-    def _bytes(self, array: np.ndarray, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
-        if array.shape != shape:
-            raise ValueError(f"an array of shape {shape} is expected, not {array.shape}")
-        typed = array.astype(dtype, casting="same_kind", copy=False)
-        return _read_only(_bytes_of(np.ascontiguousarray(typed)), np.uint8)
-
-    def _states(self, state: np.ndarray | None, lanes: int, n: int) -> np.ndarray:
-        size = self.spec.state_size
-        if state is None and size == 0:
-            state = np.zeros((lanes, n, 0), np.float32)
-        if state is None or state.shape != (lanes, n, size):
-            raise ValueError(f"states of shape {(lanes, n, size)} are expected")
-        return _read_only(state, np.float32)
-
     def _room(self, count: int) -> Drawn:
         if len(self) == 0:
             raise UserError("Nothing can be drawn from the replay: no sequence is complete yet.")
@@ -248,6 +237,24 @@ def _bytes_of(array: np.ndarray) -> np.ndarray:
     if not array.flags.c_contiguous:
         raise ValueError("an array whose elements lie side by side is expected")
     return array.reshape(-1).view(np.uint8)
+
+
+def _rows_of(array: np.ndarray, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+    if array.shape != shape:
+        raise ValueError(f"an array of shape {shape} is expected, not {array.shape}")
+    if array.dtype != dtype:
+        array = array.astype(dtype, casting="same_kind")
+    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    flat.flags.writeable = False
+    return flat
+
+
+@functools.lru_cache(maxsize=8)
+def _defaults(lanes: int, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """No row, every row, and states without numbers."""
+    shape = lanes, n
+    no_row, no_state = np.zeros(shape, np.bool_), np.zeros((*shape, 0), np.float32)
+    return _read_only(no_row, np.bool_), _read_only(~no_row, np.bool_), _read_only(no_state, np.float32)
 
 
 def _read_only(array: np.ndarray, dtype: type[np.generic]) -> np.ndarray:

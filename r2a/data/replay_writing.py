@@ -121,8 +121,10 @@ def begin_episode(store, lane):
 @no_type_check
 def keep_state(store, layout, rows, lane, i, row, last):
     """Keep what the agent brought to a row: its memory, and what it did and got in the row before, `last`."""
-    slot, size = row // layout.period, layout.action_bytes
-    store.state[slot] = rows.state[lane, i]
+    slot, size = row // layout.period, rows.state.shape[2] * 4
+    source = (lane * rows.state.shape[1] + i) * size
+    copy_bytes(store.state, slot * size, rows.state, source, size, False)
+    size = layout.action_bytes
     if store.lanes[lane].frames == 0:
         fill_bytes(store.previous_action, slot * size, size, 0)
         store.previous_reward[slot] = 0.0
