@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import functools
 import secrets
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Float64, Int64, Shaped
 from numpy.typing import DTypeLike
 
 from r2a.config import ReplayConfig
-from r2a.data.replay_reading import BYTES, Batch, draw_apart, draw_sequences, gather_sequences, sample_sequences
+from r2a.data.replay_reading import BYTES, START, Batch, draw_apart, draw_sequences, gather_sequences, sample_sequences
 from r2a.data.replay_store import Layout, ReplaySpec, frames_in_file, frames_in_memory, make_store
 from r2a.data.replay_writing import Ready, Rows, add_rows, change_priorities
 from r2a.data.sum_tree import SumTree
@@ -58,14 +58,37 @@ class Sampled(NamedTuple):
     discount: Float32[np.ndarray, "n W-1"]
     valid: Bool[np.ndarray, "n W-1"]
     is_first: Bool[np.ndarray, "n W"]
-    previous_reward: Float32[np.ndarray, " n"]
     state: Float32[np.ndarray, "n size"]
-    lane: Int64[np.ndarray, " n"]
-    episode: Int64[np.ndarray, " n"]
-    step: Int64[np.ndarray, " n"]
-    """How far into its episode the first step after the burn-in is."""
-    return_before: Float64[np.ndarray, " n"]
-    """The episode's rewards before that step."""
+    starts: Shaped[np.ndarray, " n"]
+    """One record each; its fields are those below."""
+
+    @property
+    def previous_reward(self) -> Float32[np.ndarray, " n"]:
+        """What the agent got just before the first of the frames."""
+        return self.starts["previous_reward"]
+
+    @property
+    def lane(self) -> Int64[np.ndarray, " n"]:
+        """The lanes that the sequences are from."""
+        return self.starts["lane"]
+
+    @property
+    def episode(self) -> Int64[np.ndarray, " n"]:
+        """Their episodes, counted over all lanes."""
+        return self.starts["episode"]
+
+    @property
+    def step(self) -> Int64[np.ndarray, " n"]:
+        """How far into its episode the first step after the burn-in is."""
+        return self.starts["step"]
+
+    @property
+    def return_before(self) -> Float64[np.ndarray, " n"]:
+        """The episode's rewards before that step."""
+        return self.starts["return_before"]
+
+
+assert Sampled._fields[1:] == Batch._fields, "what compiled code fills is what is delivered"
 
 
 class SequenceReplay:
@@ -81,6 +104,7 @@ class SequenceReplay:
             frames = frames_in_file(self.layout, folder)
         self.tree = SumTree(self.layout.slots)
         self.store = make_store(self.layout, spec.state_size, self.tree, frames)
+        self._store = tuple(self.store)
         # Tells this course of events from others that begin with the same checkpoint.
         self.lineage = secrets.token_hex(8)
         self.exponent = config.priority_exponent if config.kind == "prioritised" else 0.0
@@ -129,7 +153,7 @@ class SequenceReplay:
             raise ValueError(f"states of {spec.state_size} numbers are expected, not of {rows.state.shape[2]}")
         room = lanes * (n + self.layout.blocks_after)
         ready = Ready(np.empty(room, np.int64), np.empty(room, np.int64), np.zeros(1, np.int64))
-        stray = add_rows(self.store, self.layout, rows, self.exponent, ready)
+        stray = add_rows(self._store, tuple(rows), self.exponent, tuple(ready))
         if stray >= 0:
             raise ValueError(f"row {stray % n} of lane {stray // n} follows the end of an episode and is not a first")
         count = int(ready.count[0])
@@ -153,7 +177,7 @@ class SequenceReplay:
         drawn = self._room(count)
         uniforms, exponent = _uniforms(randomness, count), self.config.importance_exponent
         chances = drawn.probability, drawn.weight
-        found = draw_apart(self.store, self.layout, uniforms, learning, exponent, *drawn.ids, *chances)
+        found = draw_apart(self._store, uniforms, learning, exponent, *drawn.ids, *chances)
         if found < count:
             raise UserError(
                 f"The replay has too few sequences: {learning} to learn from and {retrieval} others to retrieve from, "
@@ -164,7 +188,7 @@ class SequenceReplay:
     def gather(self, drawn: Drawn, out: Sampled | None = None) -> Sampled:
         """What was drawn, put side by side; into the arrays of `out`, if it is given."""
         out, batch = self._batch(drawn.ids.slots.size, out, drawn)
-        gone = gather_sequences(self.store, self.layout, *drawn.ids, batch)
+        gone = gather_sequences(self._store, *drawn.ids, batch)
         if gone >= 0:
             raise ValueError(f"sequence {gone} of those drawn has been overwritten since")
         return out
@@ -175,7 +199,7 @@ class SequenceReplay:
         out, batch = self._batch(count, out, drawn)
         uniforms, exponent = _uniforms(randomness, count), self.config.importance_exponent
         chances = drawn.probability, drawn.weight
-        sample_sequences(self.store, self.layout, uniforms, exponent, *drawn.ids, *chances, batch)
+        sample_sequences(self._store, uniforms, exponent, *drawn.ids, *chances, batch)
         return out
 
     def update_priorities(self, ids: SequenceIds, priorities: Float[np.ndarray, " n"]) -> None:
@@ -198,13 +222,13 @@ class SequenceReplay:
         ids = SequenceIds(np.empty(count, np.int64), np.empty(count, np.int64))
         return Drawn(ids, np.empty(count), np.empty(count, np.float32))
 
-    def _batch(self, count: int, out: Sampled | None, drawn: Drawn) -> tuple[Sampled, Batch]:
+    def _batch(self, count: int, out: Sampled | None, drawn: Drawn) -> tuple[Sampled, tuple[np.ndarray, ...]]:
         if out is None:
             out = self._empty(count, drawn)
-        elif len(out.lane) != count:
-            raise ValueError(f"there is room for {len(out.lane)} sequences, not for {count}")
-        bytes_of = (_bytes_of(getattr(out, name)) for name in Batch._fields[:BYTES])
-        batch = Batch(*bytes_of, *(getattr(out, name) for name in Batch._fields[BYTES:]))
+        elif len(out.starts) != count:
+            raise ValueError(f"there is room for {len(out.starts)} sequences, not for {count}")
+        arrays: Any = out[1:]
+        batch = (*map(_bytes_of, arrays[:BYTES]), *arrays[BYTES:])
         return out._replace(drawn=drawn), batch
 
     def _empty(self, count: int, drawn: Drawn) -> Sampled:
@@ -219,12 +243,8 @@ class SequenceReplay:
             valid=np.empty((count, steps), np.bool_),
             is_first=np.empty((count, steps + 1), np.bool_),
             previous_action=np.empty((count, *spec.action_shape), spec.action_dtype),
-            previous_reward=np.empty(count, np.float32),
             state=np.empty((count, spec.state_size), np.float32),
-            lane=np.empty(count, np.int64),
-            episode=np.empty(count, np.int64),
-            step=np.empty(count, np.int64),
-            return_before=np.empty(count, np.float64),
+            starts=np.empty(count, START),
         )
 
 

@@ -25,7 +25,7 @@ FORMAT = "r2a-replay"
 FORMAT_VERSION = 1
 HEADER = "replay.json"
 SEGMENT_BYTES, MOST_SEGMENTS = 16 << 20, 2048
-_REBUILT = ("observation", "nodes", "starts")
+_REBUILT = ("layout", "observation", "nodes", "starts")
 
 
 def save_replay(replay: SequenceReplay, folder: PathLike, previous: PathLike | None = None) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple, no_type_check
 import numpy as np
 
 from r2a.data.compiled import STREAM_FROM, compiled, copy_bytes, fetch_bytes, fill_bytes, finish_streams
+from r2a.data.replay_store import Store
 from r2a.data.replay_writing import slot_of
 from r2a.data.sum_tree import draw_leaves, find_leaf, set_leaf
 
@@ -17,6 +18,16 @@ AHEAD, FETCHED = 8, 256
 """So many windows ahead, so many bytes are fetched; after these, a processor foresees by itself what follows."""
 
 
+START = np.dtype(
+    [
+        ("lane", np.int64),
+        ("episode", np.int64),
+        ("step", np.int64),
+        ("return_before", np.float64),
+        ("previous_reward", np.float32),
+    ]
+)
+"""What a batch says of a sequence's start."""
 BYTES = 3
 """So many fields of a batch are bytes with one axis."""
 
@@ -31,12 +42,8 @@ class Batch(NamedTuple):
     discount: np.ndarray
     valid: np.ndarray
     is_first: np.ndarray
-    previous_reward: np.ndarray
     state: np.ndarray
-    lane: np.ndarray
-    episode: np.ndarray
-    step: np.ndarray
-    return_before: np.ndarray
+    starts: np.ndarray  # of START
 
 
 @compiled
@@ -62,12 +69,14 @@ def weigh(probability, exponent, weight):
 
 @compiled
 @no_type_check
-def draw_apart(store, layout, uniforms, apart, exponent, slots, numbers, probability, weight):
+def draw_apart(store_arrays, uniforms, apart, exponent, slots, numbers, probability, weight):
     """Draw distinct sequences, those after the first `apart` without a frame that one of these has.
 
     What was drawn is given no chance for the time being, which draws exactly and needs no second try. Returns how many
     there were to draw.
     """
+    store = Store(*store_arrays)
+    layout = store.layout[0]
     reach = layout.blocks_before + layout.blocks_after - 1
     hidden = np.empty(uniforms.size + apart * 2 * reach, np.int64)
     chances = np.empty(hidden.size, np.float64)
@@ -120,31 +129,39 @@ def hide_neighbours(store, layout, slot, reach, hidden, chances, count):
 
 @compiled
 @no_type_check
-def gather_sequences(store, layout, slots, numbers, batch):
+def gather_sequences(store_arrays, slots, numbers, batch_arrays):
     """Copy sequences into a batch; returns the first that is no longer there, or -1."""
-    blocks, nodes, n = store.blocks, store.nodes, slots.size
+    return fill_batch(Store(*store_arrays), slots, numbers, Batch(*batch_arrays))
+
+
+@compiled
+@no_type_check
+def fill_batch(store, slots, numbers, batch):
+    """As `gather_sequences`."""
+    layout, blocks, nodes, n = store.layout[0], store.blocks, store.nodes, slots.size
     for i in range(n):
         if blocks[slots[i]].number != numbers[i] or nodes[slots[i]] == 0.0:
             return i
     windows = np.empty((n, WINDOW), np.int64)
     is_first, valid, steps = batch.is_first, batch.valid, batch.valid.shape[1]
-    lanes, episodes, step, return_before = batch.lane, batch.episode, batch.step, batch.return_before
+    starts = batch.starts
     fill_bytes(is_first, 0, is_first.size, 0)
     fill_bytes(valid, 0, valid.size, 0)
     lane_rows = layout.lane_blocks * layout.period
     for i in range(n):
         block, lane = blocks[slots[i]], slots[i] // layout.lane_blocks
-        lanes[i], episodes[i], return_before[i] = lane, block.episode, block.return_before
-        step[i] = block.place * layout.period
-        burn_in = min(layout.burn_in, step[i])
+        step = block.place * layout.period
+        burn_in = min(layout.burn_in, step)
         first = layout.burn_in - burn_in
         windows[i, LANE_ROW] = lane * lane_rows
         windows[i, ROW] = (block.number * layout.period - burn_in) % lane_rows
-        windows[i, STEP], windows[i, FIRST] = step[i] - burn_in, first
+        windows[i, STEP], windows[i, FIRST] = step - burn_in, first
         windows[i, STEPS], windows[i, FRAMES] = burn_in + block.steps, burn_in + block.frames
         fill_bytes(valid, i * steps + first, windows[i, STEPS], 1)
         if windows[i, STEP] == 0:
             is_first[i, first] = True
+        starts[i].lane, starts[i].episode, starts[i].step = lane, block.episode, step
+        starts[i].return_before = block.return_before
     gather_starts(store, layout, slots, batch)
     gather_columns(store, layout, windows, batch)
     return -1
@@ -152,10 +169,11 @@ def gather_sequences(store, layout, slots, numbers, batch):
 
 @compiled
 @no_type_check
-def sample_sequences(store, layout, uniforms, exponent, slots, numbers, probability, weight, batch):
+def sample_sequences(store_arrays, uniforms, exponent, slots, numbers, probability, weight, batch_arrays):
     """Draw and gather, in one call."""
+    store = Store(*store_arrays)
     draw_sequences(store.blocks, store.nodes, store.starts, uniforms, exponent, slots, numbers, probability, weight)
-    gather_sequences(store, layout, slots, numbers, batch)
+    fill_batch(store, slots, numbers, Batch(*batch_arrays))
 
 
 @compiled
@@ -163,19 +181,19 @@ def sample_sequences(store, layout, uniforms, exponent, slots, numbers, probabil
 def gather_starts(store, layout, slots, batch):
     """What the agent brought to the first frame of the batch; nothing, if the episode begins only later."""
     blocks, action_bytes, state_bytes = store.blocks, layout.action_bytes, store.state.shape[1] * 4
-    state, action, reward = batch.state, batch.previous_action, batch.previous_reward
-    kept_state, kept_action, kept_reward = store.state, store.previous_action, store.previous_reward
+    state, action, starts = batch.state, batch.previous_action, batch.starts
+    kept_state, kept_action = store.state, store.previous_action
     for i in range(slots.size):
         block, lane = blocks[slots[i]], slots[i] // layout.lane_blocks
         if block.place * layout.period >= layout.burn_in:
             slot = slot_of(layout, lane, block.number - -(-layout.burn_in // layout.period))
             copy_bytes(state, i * state_bytes, kept_state, slot * state_bytes, state_bytes, False)
             copy_bytes(action, i * action_bytes, kept_action, slot * action_bytes, action_bytes, False)
-            reward[i] = kept_reward[slot]
+            starts[i].previous_reward = blocks[slot].previous_reward
         else:
             fill_bytes(state, i * state_bytes, state_bytes, 0)
             fill_bytes(action, i * action_bytes, action_bytes, 0)
-            reward[i] = 0.0
+            starts[i].previous_reward = 0.0
 
 
 @compiled

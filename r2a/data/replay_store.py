@@ -30,12 +30,14 @@ BLOCK = np.dtype(
         ("steps", np.int64),  # of the sequence that begins here; this and the next are set when it can be drawn
         ("frames", np.int64),
         ("return_before", np.float64),  # rewards of its episode before this block
+        ("previous_reward", np.float32),  # got just before the step of `state_offset`
         ("written", np.int64),  # when a row of it was written last; see `writes`
     ]
 )
 LANE = np.dtype(
     [
         ("is_open", np.int64),  # whether an episode is going on
+        ("terminated", np.int64),  # whether its last step had no discount
         ("episode", np.int64),
         ("first_block", np.int64),  # number of the episode's first block
         ("next_block", np.int64),  # number of the block that is begun next
@@ -131,17 +133,21 @@ class Layout(NamedTuple):
         return self.slots * self.period * self.observation_bytes
 
 
+LAYOUT = np.dtype([(name, np.int64) for name in Layout._fields])
+"""A layout as compiled code gets it: a tuple of so many numbers would be slow to hand over."""
+
+
 class Store(NamedTuple):
     """All arrays of a replay; those of bytes have one axis."""
 
+    layout: np.ndarray  # [1] of LAYOUT
     observation: np.ndarray  # bytes of [slots, period, ...]
     action: np.ndarray  # bytes of [slots, period, ...]
     reward: np.ndarray  # [slots x period]
     discount: np.ndarray  # [slots x period]
-    # What the agent brought to one step of each block, that of `state_offset`.
+    # What the agent brought to one step of each block, that of `state_offset`, and did just before it.
     state: np.ndarray  # [slots, size]
     previous_action: np.ndarray  # bytes of [slots, ...]
-    previous_reward: np.ndarray  # [slots]
     blocks: np.ndarray  # [slots] of BLOCK
     lanes: np.ndarray  # [lanes] of LANE
     totals: np.ndarray  # [1] of TOTALS
@@ -158,13 +164,13 @@ def make_store(layout: Layout, state_size: int, tree: SumTree, frames: np.ndarra
     totals = np.zeros(1, TOTALS)
     totals["highest_priority"] = 1.0
     return Store(
+        layout=np.array([layout], LAYOUT),
         observation=frames,
         action=np.zeros(rows * layout.action_bytes, np.uint8),
         reward=np.zeros(rows, np.float32),
         discount=np.zeros(rows, np.float32),
         state=np.zeros((layout.slots, state_size), np.float32),
         previous_action=np.zeros(layout.slots * layout.action_bytes, np.uint8),
-        previous_reward=np.zeros(layout.slots, np.float32),
         blocks=blocks,
         lanes=np.zeros(layout.lanes, LANE),
         totals=totals,

@@ -7,6 +7,7 @@ from typing import NamedTuple, no_type_check
 import numpy as np
 
 from r2a.data.compiled import compiled, copy_bytes, fill_bytes, finish_streams
+from r2a.data.replay_store import Store
 from r2a.data.sum_tree import set_leaf
 
 
@@ -84,27 +85,27 @@ def begin_block(store, layout, lane):
 
 @compiled
 @no_type_check
-def make_ready(store, layout, lane, place, steps, frames, exponent, ready):
+def make_ready(store, layout, lane, place, steps, frames, chance, ready):
     """Let the sequence be drawn that begins with the lane's episode's block of that place."""
     number = store.lanes[lane].first_block + place
     slot = slot_of(layout, lane, number)
     store.blocks[slot].steps = min(steps, layout.trace)
     store.blocks[slot].frames = min(frames, layout.trace + 1)
-    set_chance(store.nodes, store.starts, store.totals, slot, store.totals[0].highest_priority ** exponent)
+    set_chance(store.nodes, store.starts, store.totals, slot, chance)
     ready.slots[ready.count[0]], ready.numbers[ready.count[0]] = slot, number
     ready.count[0] += 1
 
 
 @compiled
 @no_type_check
-def end_episode(store, layout, lane, steps, exponent, ready):
+def end_episode(store, layout, lane, steps, chance, ready):
     """The sequences that wait for the end are ready; `steps` are those whose outcome is known."""
     state = store.lanes[lane]
     state.is_open = 0
     complete = max(0, (state.frames - 1 - layout.trace) // layout.period + 1)
     for place in range(complete, -(-steps // layout.period)):
         before = place * layout.period
-        make_ready(store, layout, lane, place, steps - before, state.frames - before, exponent, ready)
+        make_ready(store, layout, lane, place, steps - before, state.frames - before, chance, ready)
 
 
 @compiled
@@ -127,10 +128,10 @@ def keep_state(store, layout, rows, lane, i, row, last):
     size = layout.action_bytes
     if store.lanes[lane].frames == 0:
         fill_bytes(store.previous_action, slot * size, size, 0)
-        store.previous_reward[slot] = 0.0
+        store.blocks[slot].previous_reward = 0.0
     else:
         copy_bytes(store.previous_action, slot * size, store.action, last * size, size, False)
-        store.previous_reward[slot] = store.reward[last]
+        store.blocks[slot].previous_reward = store.reward[last]
 
 
 @compiled
@@ -169,7 +170,7 @@ def copy_rows(store, layout, rows, lane, i, row, count):
 
 @compiled
 @no_type_check
-def write_rows(store, layout, rows, lane, i, exponent, ready):
+def write_rows(store, layout, rows, lane, i, chance, ready):
     """Write row i, and the plain rows after it; returns how many they are."""
     state = store.lanes[lane]
     last, offset = state.row, state.offset + 1
@@ -187,21 +188,25 @@ def write_rows(store, layout, rows, lane, i, exponent, ready):
     state.return_so_far = total
     if offset == layout.ready_offset and state.frames >= layout.trace:
         place = (state.frames - layout.trace) // layout.period
-        make_ready(store, layout, lane, place, layout.trace, layout.trace + 1, exponent, ready)
+        make_ready(store, layout, lane, place, layout.trace, layout.trace + 1, chance, ready)
     store.blocks[row // layout.period].written = store.totals[0].writes
     state.frames += count
     state.row, state.offset = row + count - 1, offset + count - 1
+    state.terminated = int(rows.discount[lane, i + count - 1] == 0.0)
     return count
 
 
 @compiled
 @no_type_check
-def add_rows(store, layout, rows, exponent, ready):
+def add_rows(store_arrays, rows_arrays, exponent, ready_arrays):
     """Write a chunk of rows, lane by lane; returns -1, or writes nothing and returns a row that has no episode."""
+    # What compiled code is handed are plain tuples: it would look up the class of others every time.
+    store, rows, ready = Store(*store_arrays), Rows(*rows_arrays), Ready(*ready_arrays)
     stray = first_stray_row(store, rows)
     if stray >= 0:
         return stray
     store.totals[0].writes += 1
+    layout, chance = store.layout[0], store.totals[0].highest_priority ** exponent
     lanes, n = rows.reward.shape
     for lane in range(lanes):
         state = store.lanes[lane]
@@ -211,24 +216,24 @@ def add_rows(store, layout, rows, exponent, ready):
             if not rows.present[lane, i]:
                 i += 1
                 continue
-            terminated = state.is_open and store.discount[state.row] == 0.0
+            terminated = state.terminated != 0
             if rows.is_first[lane, i]:
                 if state.is_open:
                     # Truncated without a last frame: that of the last step becomes it, its outcome is not known.
                     steps = state.frames if terminated else state.frames - 1
-                    end_episode(store, layout, lane, steps, exponent, ready)
+                    end_episode(store, layout, lane, steps, chance, ready)
                 if is_last:
                     i += 1
                     continue
                 begin_episode(store, lane)
             elif is_last and terminated:
                 # Nothing is bootstrapped from the last frame, which is not kept.
-                end_episode(store, layout, lane, state.frames, exponent, ready)
+                end_episode(store, layout, lane, state.frames, chance, ready)
                 i += 1
                 continue
-            i += write_rows(store, layout, rows, lane, i, exponent, ready)
+            i += write_rows(store, layout, rows, lane, i, chance, ready)
             if is_last:
-                end_episode(store, layout, lane, state.frames - 1, exponent, ready)
+                end_episode(store, layout, lane, state.frames - 1, chance, ready)
     finish_streams()
     return -1
 
