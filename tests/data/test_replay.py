@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from r2a.config import ReplayConfig
+from r2a.data import replay_writing
 from r2a.data.replay import Drawn, SequenceIds, SequenceReplay
 from r2a.data.replay_store import ReplaySpec, needs_file
 from r2a.errors import UserError
@@ -357,6 +358,19 @@ def test_the_same_uniform_numbers_give_the_same_sequences_and_buffers_are_reused
     assert again.observation is second.observation
     fresh = pair.replay.sample(6, 1.0 - uniforms[::-1])
     assert all(np.array_equal(a, b) for a, b in zip(again[1:], fresh[1:], strict=True))
+
+
+def test_arrays_that_may_not_be_written_to_are_as_good_and_compile_nothing_anew():
+    compiled_for = len(replay_writing.add_rows.signatures)
+    replays = [SequenceReplay(SMALL, NUMBERS, lanes=1) for _ in range(2)]
+    for replay, is_writeable in zip(replays, (True, False), strict=True):
+        columns = {name: np.arange(1, 8, dtype=np.float32)[None] for name in ("observation", "reward", "discount")}
+        columns |= {"action": np.arange(7)[None], "is_first": np.arange(7)[None] == 0, "state": np.ones((1, 7, 1))}
+        for column in columns.values():
+            column.flags.writeable = is_writeable
+        replay.update_priorities(replay.add(**columns), columns["reward"][0, :2])
+    assert np.array_equal(*(replay.store.observation for replay in replays))
+    assert len(replay_writing.add_rows.signatures) <= max(1, compiled_for)
 
 
 def test_frames_that_are_copied_past_the_caches_arrive_whole():
