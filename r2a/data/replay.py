@@ -43,11 +43,12 @@ class Drawn(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """Sequences of W = burn_in + trace + 1 frames and W - 1 steps; where `valid` is false, all else is zero.
+    """Sequences of W = burn_in + trace + 1 frames and W - 1 steps; where `valid` is false, action and outcome are zero.
 
-    With `stack` > 1, the frames of an observation have an axis of their own, the newest last. The last frame is there
-    unless the episode terminated before it. `state`, `previous_action` and `previous_reward` are what the agent brought
-    to the first of the frames: zeros, if the episode begins there or later, where `is_first` is true.
+    With `stack` > 1, the frames of an observation have an axis of their own, the newest last. The frame after the last
+    valid step is there unless the episode terminated with that step; all others outside the episode are zero. `state`,
+    `previous_action` and `previous_reward` are what the agent brought to the first of the frames: zeros, if the episode
+    begins only later. Where it begins, `is_first` is true, and nothing was done or got before.
     """
 
     drawn: Drawn
