@@ -33,10 +33,10 @@ check: setup ## lint and types
 	.venv-bench/bin/pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 	touch $@
 
-bench-setup: .venv-bench/.installed ## the libraries that `r2a bench dqn` compares with, into .venv-bench
+bench-setup: .venv-bench/.installed ## the libraries that `r2a bench dqn` and `replay` compare with, into .venv-bench
 
 bench: setup ## all benchmarks, as JSON lines; with the peers if `make bench-setup` has been run
-	for what in environment games dqn retrieval growth; do $(BIN)/r2a bench $$what --json || exit 1; done
+	for what in environment games dqn replay retrieval growth; do $(BIN)/r2a bench $$what --json || exit 1; done
 
 results: setup ## what is left of the sweeps, then their summaries, tables and figures
 	$(BIN)/r2a sweep gridroboman --scale laptop

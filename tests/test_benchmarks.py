@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from benchmarks import bounds, dqn, environment, games, growth, retrieval
+from benchmarks import bounds, dqn, environment, games, growth, replay, retrieval
 
 
 def test_products_are_counted_as_often_as_they_run():
@@ -41,6 +41,13 @@ def test_dqn():
     layers, batch = (11 * 256, 256 * 256, 256 * 7), 256
     products = 2 * batch * (5 * sum(layers) - layers[0])
     assert figures["sizes"]["256"]["gflop_per_update"] == pytest.approx(products / 1e9)
+
+
+def test_replay():
+    figures = replay.run(quick=True)
+    assert {"peers", "best_peer", "ratio_best_peer", "sizes"} <= set(figures)
+    assert set(figures["sizes"]) == {"vectors", "images"}
+    assert all(size["microseconds"] > 0 for size in figures["sizes"].values())
 
 
 def test_retrieval():

@@ -25,16 +25,16 @@ class Bench:
     """Measure speed by CPU time, against others in the same run.
 
     environment: gridroboman against its pycolab reference; games: Atari against ale-py's own vector environment; dqn:
-    sample and update against other libraries (installed by `make bench-setup`); retrieval: RA-DQN at the paper's size
-    against the plain way; growth: time and memory of a recurrent agent's update with 64, 256 and 1,280 retrieval
-    trajectories.
+    sample and update against other libraries (installed by `make bench-setup`); replay: drawing, changing and adding
+    sequences against other libraries; retrieval: RA-DQN at the paper's size against the plain way; growth: time and
+    memory of a recurrent agent's update with 64, 256 and 1,280 retrieval trajectories.
 
     Examples:
       r2a bench environment
       r2a bench dqn --json
     """
 
-    what: tyro.conf.Positional[Literal["environment", "games", "dqn", "retrieval", "growth"]]
+    what: tyro.conf.Positional[Literal["environment", "games", "dqn", "replay", "retrieval", "growth"]]
     json: bool = False
     """Print one JSON object instead of lines."""
     quick: bool = False

@@ -4,6 +4,7 @@ Each value that comes from the paper names its place; "ours" marks a choice the 
 """
 
 from r2a.config.agent import AgentConfig, AuxiliaryConfig, CoreConfig, EncoderConfig, HeadConfig, RetrievalConfig
+from r2a.config.replay import ReplayConfig
 from r2a.config.rules import config_from_dict, require, require_positive
 from r2a.config.run import DataConfig, EvaluationConfig, LearnerConfig, LossWeights, RunConfig
 from r2a.config.worlds import AtariConfig, MinAtarConfig
@@ -20,6 +21,7 @@ __all__ = [
     "LearnerConfig",
     "LossWeights",
     "MinAtarConfig",
+    "ReplayConfig",
     "RetrievalConfig",
     "RunConfig",
     "config_from_dict",

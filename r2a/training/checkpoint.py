@@ -9,7 +9,7 @@ import errno
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,8 +58,12 @@ def save_checkpoint(
     config: Mapping[str, Any],
     extra: Mapping[str, Any] | None = None,
     keep: int = 2,
+    attach: Callable[[Path], None] | None = None,
 ) -> Path:
-    """Save a pytree of arrays, keys and numbers as the run's checkpoint at `step`; keep the newest `keep`."""
+    """Save a pytree of arrays, keys and numbers as the run's checkpoint at `step`; keep the newest `keep`.
+
+    `attach` may write more into the folder, which appears when all is there.
+    """
     folder = _checkpoints(run_folder)
     target = folder / f"step_{step:08d}"
     arrays, leaves = _pack(state)
@@ -67,6 +71,8 @@ def save_checkpoint(
         remove_leftovers(folder)
     with atomic_folder(target, overwrite=True) as partial:
         _save_arrays(arrays, partial / ARRAYS)
+        if attach is not None:
+            attach(partial)
         header = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,

@@ -1,0 +1,389 @@
+"""The replay of sequences: by hand, and against lists of episodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from r2a.config import ReplayConfig
+from r2a.data import replay_writing
+from r2a.data.replay import Drawn, SequenceIds, SequenceReplay
+from r2a.data.replay_store import ReplaySpec, needs_file
+from r2a.errors import UserError
+from tests.oracles.replay import PlainReplay
+
+SMALL = ReplayConfig(capacity=40, minimum=2, trace=4, period=2)
+NUMBERS = ReplaySpec((), np.float32, state_size=1)
+
+
+def add_numbers(replay, numbers, first=(), last=(), ends=(), lane_count=1):
+    """Rows whose observation, action and reward are their numbers, and their state ten times that."""
+    numbers = np.broadcast_to(np.asarray(numbers, np.float32), (lane_count, len(numbers)))
+    return replay.add(
+        numbers,
+        numbers.astype(np.int32),
+        numbers,
+        1.0 - np.isin(numbers, ends).astype(np.float32),
+        np.isin(numbers, first),
+        np.isin(numbers, last),
+        10 * numbers[..., None],
+    )
+
+
+def everything(replay):
+    """All sequences that can be drawn, as if drawn."""
+    slots = np.flatnonzero(replay.tree.values > 0)
+    ids = SequenceIds(slots, replay.store.blocks["number"][slots])
+    return Drawn(ids, np.ones(len(slots)), np.ones(len(slots), np.float32))
+
+
+def test_overlapping_sequences_of_a_truncated_episode_by_hand():
+    replay = SequenceReplay(SMALL, NUMBERS, lanes=1)
+    assert len(add_numbers(replay, [1, 2, 3, 4], first=[1]).slots) == 0, "the frame after the fourth step is missing"
+    assert add_numbers(replay, [5]).slots.tolist() == [0], "which completes the first sequence"
+    assert add_numbers(replay, [6, 7, 8], last=[8]).slots.tolist() == [1, 2, 3]
+    sampled = replay.gather(everything(replay))
+    assert sampled.observation.tolist() == [[1, 2, 3, 4, 5], [3, 4, 5, 6, 7], [5, 6, 7, 8, 0], [7, 8, 0, 0, 0]]
+    assert sampled.action.tolist() == [[1, 2, 3, 4], [3, 4, 5, 6], [5, 6, 7, 0], [7, 0, 0, 0]]
+    assert sampled.discount.tolist() == [[1, 1, 1, 1], [1, 1, 1, 1], [1, 1, 1, 0], [1, 0, 0, 0]]
+    assert sampled.valid.sum(axis=1).tolist() == [4, 4, 3, 1]
+    assert sampled.is_first.tolist() == [[True] + [False] * 4] + [[False] * 5] * 3
+    assert sampled.state[:, 0].tolist() == [10, 30, 50, 70]
+    assert sampled.previous_action.tolist() == sampled.previous_reward.tolist() == [0, 2, 4, 6]
+    assert sampled.step.tolist() == [0, 2, 4, 6]
+    assert sampled.return_before.tolist() == [0, 3, 10, 21]
+
+
+def test_a_terminated_episode_needs_no_last_frame():
+    with_frame, without = (SequenceReplay(SMALL, NUMBERS, lanes=1) for _ in range(2))
+    add_numbers(with_frame, [1, 2, 3, 4, 5, 6, 7, 8], first=[1, 6], last=[5], ends=[4])
+    add_numbers(without, [1, 2, 3, 4, 6, 7, 8], first=[1, 6], ends=[4])
+    for replay in (with_frame, without):
+        sampled = replay.gather(everything(replay))
+        assert sampled.observation.tolist() == [[1, 2, 3, 4, 0], [3, 4, 0, 0, 0]]
+        assert sampled.discount.tolist() == [[1, 1, 1, 0], [1, 0, 0, 0]]
+        assert sampled.valid.tolist() == [[True] * 4, [True, True, False, False]]
+
+
+def test_an_episode_cut_off_without_a_last_frame_loses_its_last_step_only():
+    replay = SequenceReplay(SMALL, NUMBERS, lanes=1)
+    add_numbers(replay, [1, 2, 3, 9, 10], first=[1, 9])
+    sampled = replay.gather(everything(replay))
+    assert sampled.observation.tolist() == [[1, 2, 3, 0, 0]], "its frame is what is bootstrapped from"
+    assert sampled.action.tolist() == [[1, 2, 0, 0]]
+
+
+def test_autoreset_a_row_after_the_end_must_begin_an_episode():
+    replay = SequenceReplay(SMALL, NUMBERS, lanes=2)
+    with pytest.raises(ValueError, match="row 2 of lane 0"):
+        add_numbers(replay, [1, 2, 3], first=[1], last=[2], lane_count=2)
+    assert replay.store.totals["episodes"][0] == 0, "nothing was written"
+    with pytest.raises(ValueError, match="row 0 of lane 0"):
+        add_numbers(replay, [5], lane_count=2)
+
+
+def test_burn_in_and_stack_by_hand():
+    config = replace(SMALL, burn_in=3, stack=3)
+    replay = SequenceReplay(config, NUMBERS, lanes=1)
+    add_numbers(replay, range(1, 11), first=[1], last=[10])
+    sampled = replay.gather(everything(replay))
+    second, third = sampled.observation[1].astype(int).tolist(), sampled.observation[2].astype(int).tolist()
+    assert second == [[0, 0, 0], [1, 1, 1], [1, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 6], [5, 6, 7]]
+    assert third == [[1, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 6], [5, 6, 7], [6, 7, 8], [7, 8, 9]]
+    assert sampled.is_first[1].tolist() == [False, True] + [False] * 6
+    assert sampled.valid[1].tolist() == [False] + [True] * 6
+    assert sampled.state[:3, 0].tolist() == [0, 0, 20], "the state at the first frame, if the episode has begun"
+    assert sampled.previous_action[:3].tolist() == [0, 0, 1]
+
+
+def test_overwritten_sequences_never_come_back():
+    replay = SequenceReplay(replace(SMALL, capacity=6), NUMBERS, lanes=1)
+    old = add_numbers(replay, range(1, 10), first=[1])
+    drawn = everything(replay)
+    add_numbers(replay, range(10, 16))
+    assert replay.gather(everything(replay)).observation[:, 0].tolist() == [5, 7, 9, 11][: len(replay)]
+    before = replay.tree.nodes.copy()
+    replay.update_priorities(SequenceIds(old.slots[:2], old.numbers[:2]), np.array([1e6, 1e6]))
+    assert np.array_equal(replay.tree.nodes, before), "a priority that comes too late changes nothing"
+    assert replay.store.totals["highest_priority"][0] == 1.0
+    with pytest.raises(ValueError, match="overwritten"):
+        replay.gather(drawn)
+
+
+def test_new_sequences_have_the_highest_priority_or_what_they_are_given():
+    replay = SequenceReplay(replace(SMALL, priority_exponent=0.5), NUMBERS, lanes=1)
+    first = add_numbers(replay, range(1, 6), first=[1])
+    replay.update_priorities(first, np.array([16.0]))
+    second = add_numbers(replay, [6, 7])
+    assert replay.tree.values[:2].tolist() == [4.0, 4.0]
+    replay.update_priorities(second, np.array([0.0]))
+    assert replay.tree.values[1] == np.sqrt(SMALL.priority_floor), "never zero"
+    drawn = replay.draw(2, np.array([0.5, 0.5]))
+    assert drawn.probability[0] == pytest.approx(4.0 / replay.tree.total)
+
+
+def test_priorities_and_weights_by_hand():
+    replay = SequenceReplay(replace(SMALL, priority_exponent=1.0, importance_exponent=0.5), NUMBERS, lanes=1)
+    ids = add_numbers(replay, range(1, 10), first=[1])
+    replay.update_priorities(ids, np.array([1.0, 4.0, 5.0]))
+    drawn = replay.draw(2, np.array([0.1, 0.9]))
+    assert drawn.ids.slots.tolist() == [0, 2]
+    assert drawn.probability.tolist() == [0.1, 0.5]
+    assert drawn.weight == pytest.approx([1.0, np.sqrt(0.2)])
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -1.0])
+def test_a_priority_that_is_none_is_refused_in_a_sentence(wrong):
+    replay = SequenceReplay(SMALL, NUMBERS, lanes=1)
+    ids = add_numbers(replay, range(1, 8), first=[1])
+    before = replay.tree.nodes.copy()
+    with pytest.raises(UserError, match="must be finite and not negative"):
+        replay.update_priorities(ids, np.array([3.0, wrong]))
+    assert np.array_equal(replay.tree.nodes, before)
+
+
+def test_frequencies_match_priorities():
+    for kind, exponent in (("prioritised", 0.9), ("uniform", 0.0)):
+        replay = SequenceReplay(replace(SMALL, kind=kind), NUMBERS, lanes=1)
+        ids = add_numbers(replay, range(1, 60), first=[1])
+        priorities = np.random.default_rng(0).random(len(ids.slots)) + 0.01
+        replay.update_priorities(ids, priorities)
+        rng = np.random.default_rng(1)
+        # One draw at a time: those of one call are spread more evenly than chance would.
+        slots = [int(replay.draw(1, rng).ids.slots[0]) for _ in range(8_000)]
+        expected = priorities**exponent / np.sum(priorities**exponent) * len(slots)
+        assert chisquare(np.bincount(slots, minlength=len(ids.slots)), expected).pvalue > 1e-3
+
+
+def test_settings_that_make_no_sense_are_refused_in_a_sentence():
+    for change, name in (
+        ({"trace": 1}, "replay.trace"),
+        ({"minimum": 100}, "replay.minimum"),
+        ({"priority_exponent": 2.0}, "replay.priority-exponent"),
+        ({"burn_in": -1}, "replay.burn-in"),
+        ({"stack": 0}, "replay.stack"),
+    ):
+        with pytest.raises(UserError, match=name):
+            replace(SMALL, **change)
+    with pytest.raises(UserError, match=r"replay\.capacity is 40, but 20 lanes need at least 80"):
+        SequenceReplay(SMALL, NUMBERS, lanes=20)
+    with pytest.raises(UserError, match="Nothing can be drawn"):
+        SequenceReplay(SMALL, NUMBERS, lanes=1).sample(1, np.zeros(1))
+
+
+def test_memory_is_bounded(tmp_path):
+    huge = replace(SMALL, capacity=10**12)
+    assert needs_file(huge, NUMBERS, lanes=1)
+    assert not needs_file(SMALL, NUMBERS, lanes=1)
+    with pytest.raises(UserError, match="give it a folder"):
+        SequenceReplay(huge, NUMBERS, lanes=1)
+    with pytest.raises(UserError, match="Cannot write"):
+        SequenceReplay(replace(SMALL, capacity=10**16), NUMBERS, lanes=1, folder=tmp_path)
+
+
+# What follows compares with the oracle.
+
+
+@st.composite
+def worlds(draw):
+    period = draw(st.integers(1, 4))
+    config = ReplayConfig(
+        capacity=draw(st.integers(1, 60)) + 1000,
+        minimum=1,
+        period=period,
+        trace=period + draw(st.integers(0, 6)),
+        burn_in=draw(st.integers(0, 5)),
+        stack=draw(st.integers(1, 3)),
+        priority_exponent=draw(st.sampled_from([0.0, 0.5, 1.0])),
+    )
+    lanes = draw(st.integers(1, 3))
+    before = -(-(config.burn_in + config.stack - 1) // period)
+    least = lanes * (before + config.trace // period + 2)
+    return replace(config, capacity=least + draw(st.integers(0, 20))), lanes
+
+
+class Pair:
+    """A replay and its oracle, fed alike."""
+
+    def __init__(self, config, lanes, rng, folder=None):
+        self.spec = ReplaySpec((2,), np.int16, state_size=2)
+        self.replay, self.plain = SequenceReplay(config, self.spec, lanes, folder), PlainReplay(config, lanes)
+        self.rng, self.lanes, self.is_open, self.next = rng, lanes, [False] * lanes, 1
+
+    def row(self, lane):
+        rng, number = self.rng, self.next
+        self.next += 1
+        is_first = not self.is_open[lane] or rng.random() < 0.05
+        is_last = rng.random() < (0.15 if self.is_open[lane] else 0.03)
+        self.is_open[lane] = not is_last
+        return {
+            "observation": np.array([number % 30_000, lane], np.int16),
+            "action": number,
+            "reward": float(rng.integers(-3, 4)),
+            "discount": float(rng.random() > 0.1),
+            "is_first": is_first,
+            "is_last": is_last,
+            "state": np.array([number, -number], np.float32),
+        }
+
+    def add(self, n):
+        """Random rows, some of them not present."""
+        present = self.rng.random((self.lanes, n)) < 0.9
+        chunk = []
+        for lane in range(self.lanes):
+            chunk.append([])
+            for i in range(n):
+                row = self.row(lane) if present[lane, i] else chunk[0][0] if chunk[0] else self.no_row()
+                chunk[-1].append(row)
+                if present[lane, i]:
+                    self.plain.add(lane, row)
+        types = {"observation": np.int16, "action": np.int64, "reward": np.float32, "discount": np.float32}
+        columns = {
+            name: np.array([[row[name] for row in lane] for lane in chunk], types.get(name)) for name in chunk[0][0]
+        }
+        return self.replay.add(**columns, present=present)
+
+    def no_row(self):
+        is_open, row = list(self.is_open), self.row(0)
+        self.is_open = is_open
+        return row
+
+    def check(self):
+        """All sequences are those of the oracle, and all that is delivered of them is."""
+        expected = self.plain.sequences()
+        drawn = everything(self.replay)
+        sampled = self.replay.gather(drawn)
+        keys = zip(sampled.lane.tolist(), drawn.ids.numbers.tolist(), strict=True)
+        found = {key: place for place, key in enumerate(keys)}
+        assert set(found) == set(expected)
+        assert len(self.replay) == len(expected)
+        for key, sequence in expected.items():
+            for name, value in sequence.items():
+                if name != "seen":
+                    np.testing.assert_array_equal(getattr(sampled, name)[found[key]], value, err_msg=name)
+        return expected
+
+
+@settings(max_examples=120, deadline=None)
+@given(worlds(), st.integers(0, 2**32 - 1))
+def test_all_that_is_delivered_is_what_was_added(world, seed):
+    rng = np.random.default_rng(seed)
+    pair, priorities = Pair(*world, rng), {}
+    old = []
+    for _ in range(rng.integers(1, 9)):
+        ids = pair.add(int(rng.choice([1, 1, 2, 7, 40])))
+        expected = pair.check()
+        replay, numbers = pair.replay, pair.replay.store.blocks["number"]
+        highest = float(replay.store.totals["highest_priority"][0])
+        priorities |= dict.fromkeys(zip(ids.slots.tolist(), ids.numbers.tolist(), strict=True), highest)
+        if not expected:
+            continue
+        drawn = replay.draw(5, rng)
+        old.append(drawn.ids)
+        late = old[rng.integers(len(old))]
+        new = rng.random(5) * 3
+        replay.update_priorities(late, new)
+        for *key, priority in zip(late.slots.tolist(), late.numbers.tolist(), new, strict=True):
+            if numbers[key[0]] == key[1]:
+                priorities[tuple(key)] = max(priority, replay.config.priority_floor)
+        for slot in np.flatnonzero(replay.tree.values):
+            assert replay.tree.values[slot] == priorities[slot, numbers[slot]] ** replay.config.priority_exponent
+        assert replay.tree.total > 0
+        assert np.isclose(replay.tree.total, replay.tree.values.sum())
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds(), st.integers(0, 2**32 - 1))
+def test_what_is_learnt_from_and_what_is_retrieved_from_share_no_frame(world, seed):
+    rng = np.random.default_rng(seed)
+    pair = Pair(*world, rng)
+    pair.add(60)
+    expected, replay = pair.plain.sequences(), pair.replay
+    if not expected:
+        return
+    before, learning = replay.tree.nodes.copy(), int(rng.integers(1, 4))
+    if learning > len(expected):
+        return
+    seen = {key: {(value["episode"], step) for step in value["seen"]} for key, value in expected.items()}
+
+    def frames_and_keys(drawn):
+        lanes = drawn.ids.slots // replay.layout.lane_blocks
+        keys = list(zip(lanes.tolist(), drawn.ids.numbers.tolist(), strict=True))
+        return set().union(*(seen[key] for key in keys)), keys
+
+    # Whatever is asked for beyond what there is, is refused; what there is, is found.
+    for retrieval in range(len(expected) + 1):
+        try:
+            first, second = replay.draw_apart(learning, retrieval, rng)
+        except UserError:
+            break
+        (learnt, learnt_keys), (retrieved, retrieved_keys) = frames_and_keys(first), frames_and_keys(second)
+        assert not learnt & retrieved
+        assert len(set(learnt_keys + retrieved_keys)) == learning + retrieval
+        apart = [key for key in seen if not seen[key] & learnt]
+        assert retrieval <= len(apart)
+        assert np.array_equal(replay.tree.nodes, before), "drawing changes nothing"
+        assert first.weight.max() == 1.0
+    assert retrieval > 0 or learning == len(expected)
+
+
+def test_drawing_apart_is_in_proportion():
+    replay = SequenceReplay(replace(SMALL, capacity=60, priority_exponent=1.0), NUMBERS, lanes=1)
+    for _ in range(6):
+        add_numbers(replay, [1, 2, 3], first=[1], last=[3])
+    priorities = np.arange(1.0, 7.0)
+    replay.update_priorities(everything(replay).ids, priorities)
+    rng, slots = np.random.default_rng(0), np.flatnonzero(replay.tree.values)
+    counts, pairs = np.zeros(60), 6_000
+    for _ in range(pairs):
+        first, second = replay.draw_apart(1, 1, rng)
+        counts[first.ids.slots] += 1
+        assert first.ids.slots[0] != second.ids.slots[0]
+    assert chisquare(counts[slots], priorities / priorities.sum() * pairs).pvalue > 1e-3
+
+
+def test_the_same_uniform_numbers_give_the_same_sequences_and_buffers_are_reused():
+    pair = Pair(replace(SMALL, burn_in=1), 2, np.random.default_rng(3))
+    pair.add(50)
+    uniforms = np.random.default_rng(4).random(6)
+    first = pair.replay.sample(6, uniforms)
+    second = pair.replay.sample(6, uniforms)
+    assert all(np.array_equal(a, b) for a, b in zip(first[1:], second[1:], strict=True))
+    again = pair.replay.sample(6, 1.0 - uniforms[::-1], out=second)
+    assert again.observation is second.observation
+    fresh = pair.replay.sample(6, 1.0 - uniforms[::-1])
+    assert all(np.array_equal(a, b) for a, b in zip(again[1:], fresh[1:], strict=True))
+
+
+def test_arrays_that_may_not_be_written_to_are_as_good_and_compile_nothing_anew():
+    compiled_for = len(replay_writing.add_rows.signatures)
+    replays = [SequenceReplay(SMALL, NUMBERS, lanes=1) for _ in range(2)]
+    for replay, is_writeable in zip(replays, (True, False), strict=True):
+        columns = {name: np.arange(1, 8, dtype=np.float32)[None] for name in ("observation", "reward", "discount")}
+        columns |= {"action": np.arange(7)[None], "is_first": np.arange(7)[None] == 0, "state": np.ones((1, 7, 1))}
+        for column in columns.values():
+            column.flags.writeable = is_writeable
+        replay.update_priorities(replay.add(**columns), columns["reward"][0, :2])
+    assert np.array_equal(*(replay.store.observation for replay in replays))
+    assert len(replay_writing.add_rows.signatures) <= max(1, compiled_for)
+
+
+def test_frames_that_are_copied_past_the_caches_arrive_whole():
+    spec = ReplaySpec((84, 85), np.uint8)
+    config = ReplayConfig(capacity=40, minimum=1, trace=20, period=10, stack=1)
+    rng = np.random.default_rng(0)
+    frames = rng.integers(0, 256, (2, 63, 84, 85), np.uint8)
+    zeros, is_first = np.zeros((2, 63), np.float32), np.arange(63)[None] * np.ones((2, 1)) == 0
+    for stack in (1, 3):
+        replay = SequenceReplay(replace(config, stack=stack), spec, lanes=2)
+        replay.add(frames, zeros.astype(np.int32), zeros, zeros + 1, is_first)
+        sampled = replay.sample(40, rng)
+        assert sampled.observation.nbytes > 4 << 20
+        for i, (lane, step) in enumerate(zip(sampled.lane, sampled.step, strict=True)):
+            newest = sampled.observation[i] if stack == 1 else sampled.observation[i, :, -1]
+            assert np.array_equal(newest, frames[lane, step : step + 21])
