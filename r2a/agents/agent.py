@@ -14,7 +14,7 @@ from r2a.networks.encoders import InstructedEncoder, VectorEncoder
 from r2a.networks.heads import QHead
 from r2a.networks.pixels import PixelEncoder
 from r2a.networks.recurrent import previous_steps
-from r2a.retrieval.selection import Nearby
+from r2a.retrieval.selection import Nearby, only
 from r2a.retrieval.variants import NoRetrieval, Retrieval, SlotsOnly
 from r2a.types import (
     AgentOutput,
@@ -38,6 +38,7 @@ class Valued(NamedTuple):
     q_values: Float[Array, "T A"]
     next_q_values: Float[Array, "T A"]
     states: Float[Array, "T d"]
+    near: Nearby | None
     retrieved: Retrieved
 
 
@@ -76,7 +77,7 @@ class Agent(eqx.Module):
         """
         memory, s = self.core(state.core, self.encoder(frame.observation, frame.told), frame)
         near = self.retrieval.nearby(s, encoded)
-        reading = self.retrieval.read(state.retrieval, s, near.batch if near else encoded, key)
+        reading = self.retrieval.read(state.retrieval, s, only(near, encoded) if near else encoded, key)
         retrieved = self.retrieval.deliver(s, located(reading, near))
         after = AgentState(memory, retrieved.state) if self.core.carries else state
         return AgentOutput(self.head(retrieved.agent_state, retrieved.z), retrieved, after)
@@ -91,6 +92,7 @@ class Agent(eqx.Module):
         s: Float[Array, "T d"],
         is_first: Bool[Array, " T"],
         encoded: EncodedBatch | None,
+        near: Nearby | None,
         key: PRNGKeyArray | None,
     ) -> Reading:
         """What is read along consecutive agent states; consumes `key`, without which nothing is random.
@@ -99,22 +101,29 @@ class Agent(eqx.Module):
         """
 
         def step(
-            state: RetrievalState, at: tuple[Float[Array, " d"], Bool[Array, ""], PRNGKeyArray | None, Nearby | None]
+            state: RetrievalState,
+            at: tuple[Float[Array, " d"], Bool[Array, ""], PRNGKeyArray | None, EncodedBatch | None],
         ) -> tuple[RetrievalState, Reading]:
-            s, first, key, near = at
+            s, first, key, similar = at
             start_key, read_key = (None, None) if key is None else jax.random.split(key)
             fresh = self.retrieval.start(start_key)
             if self.core.carries:
                 fresh = jax.tree.map(lambda new, old: jnp.where(first, new, old), fresh, state)
-            reading = self.retrieval.read(fresh, s, near.batch if near else encoded, read_key)
-            return reading.state, located(reading, near)
+            reading = self.retrieval.read(fresh, s, similar or encoded, read_key)
+            return reading.state, reading
 
         # The noise of a step does not depend on how many steps follow it.
         keys = None if key is None else jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(s.shape[0]))
-        along = (s, is_first, keys, jax.vmap(lambda at: self.retrieval.nearby(at, encoded))(s))
+        along = (s, is_first, keys, None if near is None else jax.vmap(lambda n: only(n, encoded))(near))
         if self.core.carries:
-            return jax.lax.scan(step, state, along)[1]
-        return jax.vmap(lambda *at: step(state, at)[1])(*along)
+            readings = jax.lax.scan(step, state, along)[1]
+        else:
+            readings = jax.vmap(lambda *at: step(state, at)[1])(*along)
+        return jax.vmap(located)(readings, near)
+
+    def nearby(self, s: Float[Array, "T d"], encoded: EncodedBatch | None) -> Nearby | None:
+        """For consecutive agent states, the states that can be read, if not all can."""
+        return jax.vmap(lambda at: self.retrieval.nearby(at, encoded))(s)
 
     def deliver(self, s: Float[Array, "T d"], readings: Reading) -> Retrieved:
         """What was read along consecutive agent states, delivered to all of them at once."""
@@ -125,7 +134,8 @@ class Agent(eqx.Module):
     ) -> AgentOutput:
         """The outputs at consecutive frames [T], and the state after the last; otherwise as a single step."""
         memory, s = self.states(state.core, frames)
-        retrieved = self.deliver(s, self.read(state.retrieval, s, frames.is_first, encoded, key))
+        near = self.nearby(s, encoded)
+        retrieved = self.deliver(s, self.read(state.retrieval, s, frames.is_first, encoded, near, key))
         last = jax.tree.map(lambda column: column[-1], retrieved.state)
         after = AgentState(memory, last if self.core.carries else state.retrieval)
         return AgentOutput(self.head(retrieved.agent_state, retrieved.z), retrieved, after)
@@ -140,13 +150,14 @@ class Agent(eqx.Module):
         """
         learnt = frames if self.core.carries else frames.at(slice(-1))
         _, s = self.states(state.core, learnt)
-        retrieved = self.deliver(s, self.read(state.retrieval, s, learnt.is_first, encoded, key))
+        near = self.nearby(s, encoded)
+        retrieved = self.deliver(s, self.read(state.retrieval, s, learnt.is_first, encoded, near, key))
         q = self.head(retrieved.agent_state, retrieved.z)
         if not self.core.carries:
             later = self.unroll(state, frames.at(slice(1, None)), encoded, None).q_values
-            return Valued(q, jax.lax.stop_gradient(later), s, retrieved)
-        s, retrieved = jax.tree.map(lambda column: column[:-1], (s, retrieved))
-        return Valued(q[:-1], jax.lax.stop_gradient(q[1:]), s, retrieved)
+            return Valued(q, jax.lax.stop_gradient(later), s, near, retrieved)
+        s, near, retrieved = jax.tree.map(lambda column: column[:-1], (s, near, retrieved))
+        return Valued(q[:-1], jax.lax.stop_gradient(q[1:]), s, near, retrieved)
 
 
 def located(reading: Reading, near: Nearby | None) -> Reading:

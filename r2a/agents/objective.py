@@ -99,7 +99,7 @@ def learn_from(
     )
     # The bottleneck may move neither encoder nor summariser (App. training losses): both are cut off.
     detached, states = agent.retrieval.detach(encoded), jax.lax.stop_gradient(own.states)
-    price = agent.read(state.retrieval, states, frames.is_first[:-1], detached, read_key).kl
+    price = agent.read(state.retrieval, states, frames.is_first[:-1], detached, own.near, read_key).kl
     weight = own.retrieved.selection.weight
     entropy = -(weight * jnp.log(weight + 1e-9)).sum(-1)
     return Lesson(

@@ -35,11 +35,11 @@ def attention_logits(queries: Float[Array, "K d_e"], keys: Float[Array, "*n d_e"
 
 
 class Nearby(NamedTuple):
-    """States like the agent's own: a batch of trajectories of one step each, and where they lie in the whole batch."""
+    """States like the agent's own: trajectory and step of each, and whether there was one."""
 
-    batch: EncodedBatch
     trajectory: Int[Array, "*b C"]
     step: Int[Array, "*b C"]
+    exists: Bool[Array, "*b C"]
 
 
 def nearest_states(agent_state: Float[Array, " d"], encoded: EncodedBatch, count: int) -> Nearby:
@@ -50,17 +50,24 @@ def nearest_states(agent_state: Float[Array, " d"], encoded: EncodedBatch, count
     """
     agent_state, states = jax.lax.stop_gradient((agent_state, encoded.states))
     unit = states * jax.lax.rsqrt(jnp.square(states).sum(-1, keepdims=True) + 1e-6)
-    cosine = jnp.where(encoded.valid, unit @ agent_state, -jnp.inf)
-    best, trajectory = jax.lax.top_k(cosine.max(-1), min(count, len(cosine)))
-    step = jnp.argmax(cosine, axis=-1)[trajectory]
-    keys, values = rows_of(encoded, trajectory * cosine.shape[-1] + step)
-    states, summaries = jax.tree.map(lambda a: a[trajectory, step], (encoded.states, encoded.summaries))
-    batch = EncodedBatch(
-        *jax.tree.map(lambda a: a[:, None], (states, summaries, keys, values, jnp.isfinite(best))),
-        trajectory_id=encoded.trajectory_id[trajectory],
-        task_id=encoded.task_id[trajectory],
+    # Steps first: the maximum over them is then one of long rows.
+    by_step = jnp.swapaxes(unit, 0, 1)
+    product = (agent_state @ by_step.reshape(-1, by_step.shape[-1]).T).reshape(by_step.shape[:-1])
+    cosine = jnp.where(encoded.valid.T, product, -jnp.inf)
+    # The barrier keeps the compiler from merging this with later slices and sorting everything after all.
+    best, trajectory = jax.lax.optimization_barrier(jax.lax.top_k(cosine.max(0), min(count, cosine.shape[1])))
+    return Nearby(trajectory, jnp.argmax(cosine[:, trajectory], axis=0), jnp.isfinite(best))
+
+
+def only(near: Nearby, encoded: EncodedBatch) -> EncodedBatch:
+    """A batch with nothing but these states: trajectories of one step each."""
+    keys, values = rows_of(encoded, near.trajectory * encoded.valid.shape[-1] + near.step)
+    states, summaries = jax.tree.map(lambda a: a[near.trajectory, near.step], (encoded.states, encoded.summaries))
+    return EncodedBatch(
+        *jax.tree.map(lambda a: a[:, None], (states, summaries, keys, values, near.exists)),
+        trajectory_id=encoded.trajectory_id[near.trajectory],
+        task_id=encoded.task_id[near.trajectory],
     )
-    return Nearby(batch, trajectory, step)
 
 
 def choose(logits: Float[Array, "K N L"], candidate: Bool[Array, "N L"], k_traj: int, k_states: int) -> Chosen:
