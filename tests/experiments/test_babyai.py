@@ -28,7 +28,7 @@ from r2a.training.tasks import choose_tasks
     ("name", "changed"),
     [
         ("ra_rdqn_multi", set()),
-        ("rdqn", {"agent.retrieval.variant", "data.learn_from"}),
+        ("rdqn", {"agent.retrieval.variant"}),
         ("ra_rdqn_multi_no_ib", {"agent.retrieval.bottleneck"}),
         ("ra_rdqn_single", {"data.retrieve_from"}),
         ("ra_rdqn_random", {"data.retrieve_from"}),

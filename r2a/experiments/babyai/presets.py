@@ -52,6 +52,7 @@ PAPER = RunConfig(
         batch_size=240,  # 256, but a multiple of the tasks
         sequence_steps=40,
         burn_in=20,
+        learn_from="all_episodes",
         retrieve_from="all_tasks",
     ),
     steps=1_000_000,
@@ -67,9 +68,11 @@ LAPTOP = RunConfig(
             slots=2,
             slot_size=64,
             key_size=32,
-            trajectories=10,
+            trajectories=60,
+            taught_by=6,
             length=8,
             ranking="attention",
+            similar_states=10,
             summariser="linear",
             summary_size=64,
             bottleneck_std=0.03,
@@ -94,9 +97,10 @@ LAPTOP = RunConfig(
         batch_size=96,
         sequence_steps=10,
         burn_in=4,
+        learn_from="all_episodes",
         retrieve_from="all_tasks",
     ),
-    evaluation=EvaluationConfig(episodes=16, retrieval_batches=2),
+    evaluation=EvaluationConfig(episodes=16, retrieval_batches=2, trajectories=120),
     steps=1_500,
     steps_per_call=50,
     evaluate_every=250,
@@ -109,14 +113,22 @@ SMOKE = replace(
         encoder=EncoderConfig(features="babyai", hidden=(16,), cell_size=8, word_size=8),
         core=CoreConfig(kind="gru", size=16),
         retrieval=replace(
-            LAPTOP.agent.retrieval, slot_size=8, key_size=8, summary_size=16, trajectories=4, k_traj=3, k_states=4
+            LAPTOP.agent.retrieval,
+            slot_size=8,
+            key_size=8,
+            summary_size=16,
+            trajectories=4,
+            taught_by=2,
+            k_traj=3,
+            k_states=4,
+            similar_states=6,
         ),
         head=HeadConfig(hidden=(), attention_heads=2),
     ),
     data=replace(
         LAPTOP.data, dataset="babyai-smoke", num_tasks=3, tasks_per_step=3, batch_size=6, sequence_steps=3, burn_in=1
     ),
-    evaluation=EvaluationConfig(episodes=2, retrieval_batches=2, steps=24),
+    evaluation=EvaluationConfig(episodes=2, retrieval_batches=2, trajectories=6, steps=24),
     steps=20,
     steps_per_call=10,
     evaluate_every=10,
@@ -130,13 +142,13 @@ ARMS = ("ra_rdqn_multi", "rdqn", "ra_rdqn_single", "ra_rdqn_multi_no_ib", "ra_rd
 def arm(config: RunConfig, name: str) -> RunConfig:
     """One row of Table 1: what differs from RA-RDQN with a multi-task retrieval batch, and nothing else.
 
-    rdqn: no retrieval, but all episodes to learn from; single: reads from the episodes of its own level; multi_no_ib:
+    rdqn: no retrieval; single: reads from the episodes of its own level; multi_no_ib:
     without information bottleneck; random: reads a random level's episodes in training and test, the control for
     capacity and auxiliary losses.
     """
     retrieval, data = config.agent.retrieval, config.data
     if name == "rdqn":
-        retrieval, data = replace(retrieval, variant="none"), replace(data, learn_from="all_episodes")
+        retrieval = replace(retrieval, variant="none")
     elif name == "ra_rdqn_multi_no_ib":
         retrieval = replace(retrieval, bottleneck="identity")
     elif name == "ra_rdqn_single":

@@ -26,8 +26,8 @@ class SweepScale:
 
 SCALES: dict[str, SweepScale] = {
     "smoke": SweepScale(SMOKE, (24, 48), 1, SMOKE.evaluation),
-    "laptop": SweepScale(LAPTOP, (250, 1_000), 3, EvaluationConfig(episodes=25, retrieval_batches=4)),
-    "paper": SweepScale(PAPER, (50_000, 200_000), 3, EvaluationConfig(episodes=25, retrieval_batches=4)),
+    "laptop": SweepScale(LAPTOP, (250, 1_000), 3, replace(LAPTOP.evaluation, episodes=25, retrieval_batches=4)),
+    "paper": SweepScale(PAPER, (50_000, 200_000), 3, replace(PAPER.evaluation, episodes=25, retrieval_batches=4)),
 }
 
 
