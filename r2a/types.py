@@ -36,7 +36,7 @@ class Sequence(NamedTuple):
     """T consecutive steps as Q-learning sees them; `discount` is 0 where the episode terminated, else 1.
 
     The frames begin with those of the burn-in, if there is one, and end with the frame after the last step. T is 1
-    for agents that have no memory.
+    for agents that have no memory. `start` is what the agent carried to the first frame, where that was stored.
     """
 
     frames: Frames
@@ -44,12 +44,14 @@ class Sequence(NamedTuple):
     reward: Float[Array, "*b T"]
     discount: Float[Array, "*b T"]
     valid: Bool[Array, "*b T"]
+    start: AgentState | None = None
 
 
 class Trajectory(NamedTuple):
     """Consecutive steps of one episode: in row t the agent saw `observation`, did `action`, got `reward`.
 
-    `told` holds for the whole episode: a mission's words, or none at all.
+    `told` holds for the whole episode: a mission's words, or none at all. `memory` is what the agent's core held before
+    the first step, where that was stored.
     """
 
     observation: Observation
@@ -61,6 +63,7 @@ class Trajectory(NamedTuple):
     is_first: Bool[Array, "*b L"]
     task_id: Int[Array, "*b"]
     trajectory_id: Int[Array, "*b"]
+    memory: PyTree[Array] | None = None
 
 
 class RetrievalBatch(NamedTuple):

@@ -128,7 +128,7 @@ def run_updates(agent: Agent, batches: list[LearningBatch]) -> tuple[list[Learne
     step = jax.jit(partial(update, config=config))
     states, metrics = [start_learning(agent, config, jax.random.key(0))], []
     for i, batch in enumerate(batches):
-        state, values = step(states[-1], batch, jax.random.key(i))
+        state, values, _ = step(states[-1], batch, jax.random.key(i))
         states.append(state)
         metrics.append({name: float(value) for name, value in values.items()})
     return states, metrics

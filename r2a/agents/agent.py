@@ -58,7 +58,8 @@ class Agent(eqx.Module):
         """The agent states that the trajectory's observations, actions and rewards lead to."""
         t = trajectory
         frames = Frames(t.observation, t.told, *previous_steps(t.action, t.reward, t.is_first), t.is_first)
-        return self.states(self.core.start(), frames._replace(told=self.listen(t.told)))[1]
+        memory = self.core.start() if t.memory is None else t.memory
+        return self.states(memory, frames._replace(told=self.listen(t.told)))[1]
 
     def listen(self, told: Shaped[Array, " w"]) -> Shaped[Array, " h"]:
         """What the agent makes of what it is told, once for all the steps it holds for."""
@@ -77,7 +78,7 @@ class Agent(eqx.Module):
         """
         memory, s = self.core(state.core, self.encoder(frame.observation, frame.told), frame)
         near = self.retrieval.nearby(s, encoded)
-        reading = self.retrieval.read(state.retrieval, s, only(near, encoded) if near else encoded, key)
+        reading = self.retrieval.read(state.retrieval, s, readable(near, encoded), key)
         retrieved = self.retrieval.deliver(s, located(reading, near))
         after = AgentState(memory, retrieved.state) if self.core.carries else state
         return AgentOutput(self.head(retrieved.agent_state, retrieved.z), retrieved, after)
@@ -114,7 +115,8 @@ class Agent(eqx.Module):
 
         # The noise of a step does not depend on how many steps follow it.
         keys = None if key is None else jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(s.shape[0]))
-        along = (s, is_first, keys, None if near is None else jax.vmap(lambda n: only(n, encoded))(near))
+        similar = None if near is None else jax.vmap(lambda n: readable(n, encoded))(near)
+        along = (s, is_first, keys, similar)
         if self.core.carries:
             readings = jax.lax.scan(step, state, along)[1]
         else:
@@ -158,6 +160,11 @@ class Agent(eqx.Module):
             return Valued(q, jax.lax.stop_gradient(later), s, near, retrieved)
         s, near, retrieved = jax.tree.map(lambda column: column[:-1], (s, near, retrieved))
         return Valued(q[:-1], jax.lax.stop_gradient(q[1:]), s, near, retrieved)
+
+
+def readable(near: Nearby | None, encoded: EncodedBatch | None) -> EncodedBatch | None:
+    """What can be read: the whole retrieval batch, or nothing but some states of it."""
+    return encoded if near is None or encoded is None else only(near, encoded)
 
 
 def located(reading: Reading, near: Nearby | None) -> Reading:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from r2a.agents.agent import Agent
 from r2a.agents.objective import LearningBatch, Metrics, gradient
@@ -27,18 +27,18 @@ def start_learning(agent: Agent, config: LearnerConfig, key: PRNGKeyArray) -> Le
 
 def update(
     state: LearnerState, batch: LearningBatch, key: PRNGKeyArray, config: LearnerConfig
-) -> tuple[LearnerState, Metrics]:
-    """One learner step on one batch; consumes `key`."""
-    grads, losses, metrics = gradient(state.params, state.target_params, batch, key, config)
+) -> tuple[LearnerState, Metrics, Float[Array, "M b"]]:
+    """One learner step on one batch, and the priority that each of its sequences should have; consumes `key`."""
+    grads, outcome = gradient(state.params, state.target_params, batch, key, config)
     steps, optimiser = make_optimiser(config).update(grads, state.optimiser)
     params = optax.apply_updates(state.params, steps)
     step = state.step + 1
     target_params = jax.lax.cond(step % config.target_period == 0, lambda: params, lambda: state.target_params)
     names = {"rl": "rl/loss", "kl": "retrieval/kl"}
-    named = {names.get(name, f"aux/{name}"): value for name, value in losses.items()}
-    return LearnerState(params, target_params, optimiser, step, state.key), {
-        **named,
-        **metrics,
+    metrics = {
+        **{names.get(name, f"aux/{name}"): value for name, value in outcome.losses.items()},
+        **outcome.metrics,
         # Of one vector, as the optimiser clips it: the sum over each array's elements is then not taken twice.
         "rl/gradient_norm": optax.tree.norm(ravel_pytree(grads)[0]),
     }
+    return LearnerState(params, target_params, optimiser, step, state.key), metrics, outcome.priority

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from r2a.agents.agent import Agent
-from r2a.agents.losses import double_q_error, huber
+from r2a.agents.agent import Agent, Valued
+from r2a.agents.losses import double_q_error, huber, sequence_priority, squashed_q_lambda_error
 from r2a.config import LearnerConfig
 from r2a.types import EncodedBatch, RetrievalBatch, Sequence
 
@@ -20,11 +20,21 @@ Metrics = dict[str, Float[Array, ""]]
 class LearningBatch(NamedTuple):
     """What one learner step sees: for each of its M tasks, sequences [M b] and a retrieval batch of their own.
 
-    Agents that read nothing can do without the latter. Tasks that read from the same batch are one.
+    Agents that read nothing can do without the latter. Tasks that read from the same batch are one. `importance` is
+    each sequence's weight in the RL loss, if they were not drawn with equal chances.
     """
 
     sequences: Sequence
     retrieval: RetrievalBatch | None
+    importance: Float[Array, "M b"] | None = None
+
+
+class Outcome(NamedTuple):
+    """What a batch tells: named losses, figures to watch, and the priority that each sequence should have."""
+
+    losses: Losses
+    metrics: Metrics
+    priority: Float[Array, "M b"]
 
 
 class Lesson(NamedTuple):
@@ -39,7 +49,7 @@ class Lesson(NamedTuple):
 
 def losses(
     agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray, config: LearnerConfig
-) -> tuple[Losses, Metrics]:
+) -> Outcome:
     """The named losses of a learner step, each a mean over all steps of its sequences; consumes `key`.
 
     The target network encodes the retrieval batch with its own parameters.
@@ -65,7 +75,15 @@ def losses(
         "retrieval/weight_entropy": mean(lesson.weight_entropy),
         "retrieval/u_norm": mean(lesson.u_norm),
     }
-    return {"rl": mean(huber(lesson.error, config.huber)), "kl": mean(lesson.price), **auxiliary}, metrics
+    loss = huber(lesson.error, config.huber)
+    if batch.importance is not None:
+        loss = loss * batch.importance[..., None]
+    priority = jax.vmap(jax.vmap(lambda error, valid: sequence_priority(error, valid, config.priority_peak)))
+    return Outcome(
+        {"rl": mean(loss), "kl": mean(lesson.price), **auxiliary},
+        metrics,
+        jax.lax.stop_gradient(priority(lesson.error, valid)),
+    )
 
 
 def learn_from(
@@ -77,26 +95,23 @@ def learn_from(
     key: PRNGKeyArray,
     config: LearnerConfig,
 ) -> Lesson:
-    """Double Q-learning along one sequence, from its burn-in on; consumes `key`. The target reads without noise."""
+    """Double Q-learning along one sequence, from its burn-in on; consumes `key`. The target reads without noise.
+
+    Where the agent's state before the sequence was stored, both networks go on from it.
+    """
     start_key, read_key = jax.random.split(key)
     burn_in = sequence.frames.is_first.shape[0] - sequence.action.shape[0] - 1
     frames = sequence.frames._replace(told=agent.listen(sequence.frames.told))
     target_frames = sequence.frames._replace(told=target.listen(sequence.frames.told))
-    state = agent.start(start_key)
+    state = agent.start(start_key) if sequence.start is None else sequence.start
+    target_state = target.start(None) if sequence.start is None else sequence.start
     if burn_in:
         state = jax.lax.stop_gradient(agent.unroll(state, frames.at(slice(burn_in)), encoded, None).state)
         frames = frames.at(slice(burn_in, None))
     own = agent.values(state, frames, encoded, read_key)
     # The target network goes through the burn-in and the rest at once: nothing of it has a gradient.
-    bootstrap = target.values(target.start(None), target_frames, target_encoded, None).next_q_values[burn_in:]
-    error = double_q_error(
-        own.q_values,
-        sequence.action,
-        sequence.reward,
-        config.discount * sequence.discount,
-        own.next_q_values,
-        bootstrap,
-    )
+    bootstrap = target.values(target_state, target_frames, target_encoded, None).next_q_values[burn_in:]
+    error = td_errors(own, bootstrap, sequence, config)
     # The bottleneck may move neither encoder nor summariser (App. training losses): both are cut off.
     detached, states = agent.retrieval.detach(encoded), jax.lax.stop_gradient(own.states)
     price = agent.read(state.retrieval, states, frames.is_first[:-1], detached, own.near, read_key).kl
@@ -111,6 +126,18 @@ def learn_from(
     )
 
 
+def td_errors(
+    own: Valued, bootstrap: Float[Array, "T A"], sequence: Sequence, config: LearnerConfig
+) -> Float[Array, " T"]:
+    """The TD error of each step of a sequence, by one step's returns or by Q(lambda)."""
+    discount = config.discount * sequence.discount
+    given = (own.q_values, sequence.action, sequence.reward, discount, own.next_q_values, bootstrap)
+    if config.returns == "one_step":
+        return double_q_error(*given)
+    goes_on = jnp.append(sequence.valid[1:], True)
+    return squashed_q_lambda_error(*given, goes_on, config.mix)
+
+
 def _prepare_tasks(agent: Agent, batches: RetrievalBatch | None) -> tuple[EncodedBatch | None, Losses]:
     """Every task's retrieval batch, encoded; the auxiliary losses are means over the tasks."""
     if batches is None:
@@ -121,7 +148,7 @@ def _prepare_tasks(agent: Agent, batches: RetrievalBatch | None) -> tuple[Encode
 
 def gradient(
     agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray, config: LearnerConfig
-) -> tuple[PyTree, Losses, Metrics]:
+) -> tuple[PyTree, Outcome]:
     """Gradient of the weighted sum of the losses, routed as the paper says (App. training losses). Consumes `key`.
 
     The RL loss moves everything. The auxiliary losses move encoder, memory, summariser and their own heads: they depend
@@ -129,10 +156,10 @@ def gradient(
     """
     weights = {"rl": 1.0, **vars(config.weights)}
 
-    def total(agent: Agent) -> tuple[Float[Array, ""], tuple[Losses, Metrics]]:
-        values, metrics = losses(agent, target, batch, key, config)
+    def total(agent: Agent) -> tuple[Float[Array, ""], Outcome]:
+        outcome = losses(agent, target, batch, key, config)
+        values = outcome.losses
         assert values.keys() == weights.keys(), f"losses {sorted(values)} and weights {sorted(weights)} differ"
-        return sum(weights[name] * values[name] for name in values), (values, metrics)  # type: ignore[return-value]
+        return sum(weights[name] * values[name] for name in values), outcome  # type: ignore[return-value]
 
-    grads, (values, metrics) = jax.grad(total, has_aux=True)(agent)
-    return grads, values, metrics
+    return jax.grad(total, has_aux=True)(agent)

@@ -48,6 +48,12 @@ class LearnerConfig:
     """Of future rewards."""
     huber: float = 1.0  # Table 3
     """Size of a TD error from which on the loss is linear."""
+    returns: Literal["one_step", "squashed_lambda"] = "one_step"  # Table 3; squashed_lambda: Table 2, R2D2
+    """one_step: double Q-learning; squashed_lambda: that with Q(lambda) returns, on the scale of h(x)."""
+    mix: float = 0.8  # Table 2: Q's lambda
+    """lambda of those returns."""
+    priority_peak: float = 0.9  # R2D2's eta
+    """Share of the largest TD error, against the mean, in a sequence's priority."""
     target_period: int = 2500  # Table 3
     """Learner steps between two copies to the target network."""
     weights: LossWeights = field(default_factory=LossWeights)
@@ -62,7 +68,9 @@ class LearnerConfig:
             self.schedule_steps,
             "it must be 0 (a constant rate) or more",
         )
-        require(0 <= self.discount <= 1, "learner.discount", self.discount, "it must lie between 0 and 1")
+        for name in ("discount", "mix", "priority_peak"):
+            value = getattr(self, name)
+            require(0 <= value <= 1, f"learner.{name.replace('_', '-')}", value, "it must lie between 0 and 1")
 
 
 @dataclass(frozen=True)

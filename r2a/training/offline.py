@@ -74,7 +74,7 @@ def learner_steps(
     def one(state: LearnerState, given: tuple[BatchPlan, PRNGKeyArray]) -> tuple[LearnerState, Array]:
         plan, update_key = given
         batch = LearningBatch(*read_learning_batch(data, data_config, retrieval, plan))
-        state, metrics = update(state, batch, update_key, learner)
+        state, metrics, _ = update(state, batch, update_key, learner)
         names[:] = metrics
         return state, jnp.stack(list(metrics.values()))  # one small vector is cheaper to keep than many numbers
 

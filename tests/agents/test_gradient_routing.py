@@ -29,8 +29,8 @@ def gradient_sizes(ranking, weights, *, with_rl, **changes):
         )
         batch = batch._replace(sequences=batch.sequences._replace(reward=jnp.zeros_like(batch.sequences.reward)))
     learner = LearnerConfig(weights=LossWeights(**{**SILENT, **weights}))
-    grads, losses, _ = jax.jit(partial(gradient, config=learner))(agent, target, batch, jax.random.key(0))
-    assert with_rl or float(losses["rl"]) == 0.0
+    grads, outcome = jax.jit(partial(gradient, config=learner))(agent, target, batch, jax.random.key(0))
+    assert with_rl or float(outcome.losses["rl"]) == 0.0
     return {name: np.abs(value).max() for name, value in named_arrays(grads).items()}
 
 

@@ -24,7 +24,7 @@ def course():
     """The states and metrics of a few updates."""
     states, metrics = [start_learning(make_agent(AGENT), CONFIG, jax.random.key(0))], []
     for step in range(UPDATES):
-        state, values = STEP(states[-1], make_learning_batch(step), jax.random.key(step))
+        state, values, _ = STEP(states[-1], make_learning_batch(step), jax.random.key(step))
         states.append(state)
         metrics.append(values)
     return states, metrics
@@ -56,10 +56,10 @@ def test_parameters_move_and_steps_are_counted(course):
 
 def test_the_same_key_gives_the_same_numbers_and_another_gives_others(course):
     states, metrics = course
-    again, values = STEP(states[0], make_learning_batch(0), jax.random.key(0))
+    again, values, _ = STEP(states[0], make_learning_batch(0), jax.random.key(0))
     assert equal(again.params, states[1].params)
     assert equal(values, metrics[0])
-    other, _ = STEP(states[0], make_learning_batch(0), jax.random.key(1))
+    other, *_ = STEP(states[0], make_learning_batch(0), jax.random.key(1))
     assert not equal(other.params, states[1].params)
 
 
@@ -69,7 +69,7 @@ def test_metrics_are_named_finite_and_those_of_the_losses(course):
     assert names <= metrics[0].keys()
     assert all(np.isfinite(value) for values in metrics for value in values.values())
     agent = states[0].params
-    named, _ = jax.jit(partial(losses, config=CONFIG))(agent, agent, make_learning_batch(0), jax.random.key(0))
+    named, *_ = jax.jit(partial(losses, config=CONFIG))(agent, agent, make_learning_batch(0), jax.random.key(0))
     np.testing.assert_allclose(metrics[0]["rl/loss"], named["rl"], rtol=1e-5)
     np.testing.assert_allclose(metrics[0]["retrieval/kl"], named["kl"], rtol=1e-5)
     assert named.keys() == {"rl", *(field.name for field in fields(LossWeights))}

@@ -49,7 +49,7 @@ def test_the_plain_agent_has_no_retrieval_parameters_and_pays_nothing():
     assert {name.split(".")[0] for name in named_arrays(agent)} == {"encoder", "head"}
     assert not any(name.startswith("head.attend") for name in named_arrays(agent))
     assert parameter_count(agent) == (2 * 7 + 7) + (7 * 6 + 6) + (6 * 3 + 3)
-    _, (named, _) = values_and_losses(agent, make_learning_batch())
+    _, (named, *_) = values_and_losses(agent, make_learning_batch())
     assert float(named["rl"]) > 0
     assert [float(named[name]) for name in ("kl", "action", "value", "reward")] == [0.0] * 4
 
@@ -66,8 +66,8 @@ def test_silent_retrieval_gives_the_plain_agents_values_and_loss(changes):
     config, batch = agent_config(**changes), make_learning_batch()
     augmented = make_agent(config)
     plain = eqx.tree_at(lambda a: (a.encoder, a.head.mlp), make_agent(PLAIN), (augmented.encoder, augmented.head.mlp))
-    q_values, (named, _) = values_and_losses(silence(augmented, config), batch)
-    plain_q_values, (plain_named, _) = values_and_losses(plain, batch)
+    q_values, (named, *_) = values_and_losses(silence(augmented, config), batch)
+    plain_q_values, (plain_named, *_) = values_and_losses(plain, batch)
     np.testing.assert_allclose(q_values, plain_q_values, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(named["rl"], plain_named["rl"], rtol=1e-5)
     loud, _ = values_and_losses(augmented, batch)

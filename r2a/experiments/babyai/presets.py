@@ -88,7 +88,7 @@ LAPTOP = RunConfig(
         schedule_steps=1_500,
         discount=0.95,
         target_period=100,
-        weights=LossWeights(kl=1e-4, action=0.03, value=0.03, reward=0.03),
+        weights=LossWeights(kl=1e-5, action=0.03, value=0.03, reward=0.03),
     ),
     data=DataConfig(
         dataset="babyai-laptop",
