@@ -62,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
     if dataset.task_names[: len(names)] != tuple(names):
         raise UserError(f"{dataset.path} has other tasks than {options.run} was trained on; choose another data set.")
     _, state = load_run(options.run, dataset)
-    check_fits(dataset, config.data, config.agent.retrieval)
+    check_fits(dataset, config, to_learn=False)
     data = load_resident(dataset, config.data)
     sources = sources_to_evaluate(config) if options.source == "all" else (options.source,)
     results = {

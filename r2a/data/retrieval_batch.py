@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from r2a.config import DataConfig, RetrievalConfig
+from r2a.config import DataConfig, RetrievalConfig, RunConfig
 from r2a.data.dataset import LEARNING, RETRIEVAL, OfflineDataset
 from r2a.errors import UserError
 from r2a.types import Frames, RetrievalBatch, Sequence, Trajectory
@@ -91,20 +91,26 @@ def load_resident(dataset: OfflineDataset, data_config: DataConfig) -> ResidentD
     return ResidentData(**on_device, learning=learning, retrieval=retrieval)
 
 
-def check_fits(dataset: OfflineDataset, data: DataConfig, retrieval: RetrievalConfig) -> None:
-    """Refuse settings that this data set cannot serve, with one clear sentence."""
+def check_fits(dataset: OfflineDataset, config: RunConfig, *, to_learn: bool = True) -> None:
+    """Refuse settings that this data set cannot serve, in learning or only in a test, with one clear sentence."""
+    data, retrieval = config.data, config.agent.retrieval
     if retrieval.variant in ("none", "slots_only"):
         return
     dealt = data.learn_from == "all_episodes"
     tasks = range(min(data.num_tasks, len(dataset.task_names)))
     fewest = min(len(dataset.episodes(task, None if dealt else RETRIEVAL)) for task in tasks)
-    fewest = fewest // ONE_IN if dealt else fewest
+    at_test = "evaluation.trajectories" if config.evaluation.trajectories else "retrieval.trajectories"
+    wanted = [(at_test, config.evaluation.trajectories or retrieval.trajectories, fewest, "")]
+    if to_learn:
+        share = f", one in {ONE_IN}" if dealt else ""
+        available = fewest // ONE_IN if dealt else fewest
+        wanted.insert(0, ("retrieval.trajectories", retrieval.trajectories, available, share))
+    for name, count, available, share in wanted:
+        if count > available:
+            raise UserError(
+                f"{name} is {count}, but a task of {dataset.path} has only {available} retrieval episodes{share}."
+            )
     length = retrieval.length or dataset.max_length
-    if retrieval.trajectories > fewest:
-        raise UserError(
-            f"retrieval.trajectories is {retrieval.trajectories}, but a task of {dataset.path} has only {fewest} "
-            f"episodes to retrieve from{', one in ' + str(ONE_IN) if dealt else ''}."
-        )
     if length > dataset.max_length:
         raise UserError(
             f"retrieval.length is {length}, but the episodes of {dataset.path} have only {dataset.max_length} steps."

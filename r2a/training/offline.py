@@ -117,7 +117,7 @@ def train(
     tensorboard: bool = False,
 ) -> LearnerState:
     """Run (or go on with) the training that `config` describes; everything about it ends up in `folder`."""
-    check_fits(dataset, config.data, config.agent.retrieval)
+    check_fits(dataset, config)
     state = initial_state(config, dataset)
     saved = {"config": asdict(config), "dataset": dataset.fingerprint}
     extra: dict[str, Any] = {"train_seconds": 0.0}

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from r2a.config import DataConfig, RetrievalConfig
+from r2a.config import AgentConfig, DataConfig, EvaluationConfig, RetrievalConfig, RunConfig
 from r2a.data.dataset import LEARNING, RETRIEVAL, write_dataset
 from r2a.data.retrieval_batch import (
     EpisodeTable,
@@ -27,6 +27,15 @@ TASKS, PER_TASK, STEPS = ("lift red", "touch blue", "stack"), 14, 6
 CONFIG = RetrievalConfig(trajectories=4, k_traj=2, k_states=3)
 DATA = DataConfig(num_tasks=3, tasks_per_step=2, batch_size=8)
 DRAWS = 400
+
+
+def run_of(data, retrieval, **evaluation):
+    """A run's settings, as far as data and reading go."""
+    return RunConfig(
+        agent=AgentConfig(retrieval=retrieval),
+        data=data,
+        evaluation=EvaluationConfig(**evaluation),
+    )
 
 
 def make_columns():
@@ -255,9 +264,9 @@ def test_the_task_is_told_as_a_one_hot_or_not_at_all(dataset, resident):
     ],
 )
 def test_settings_the_data_cannot_serve_are_refused_in_one_sentence(dataset, changes, option):
-    check_fits(dataset, DATA, CONFIG)
+    check_fits(dataset, run_of(DATA, CONFIG))
     with pytest.raises(UserError) as refusal:
-        check_fits(dataset, DATA, replace(CONFIG, **changes))
+        check_fits(dataset, run_of(DATA, replace(CONFIG, **changes)))
     assert_one_sentence(str(refusal.value), option)
 
 
@@ -326,5 +335,8 @@ def test_a_learner_step_never_reads_what_it_learns_from_when_all_episodes_are_de
     read = batches.trajectories.trajectory_id.reshape(DRAWS, -1)
     assert not any(set(a) & set(b) for a, b in zip(learnt.tolist(), read.tolist(), strict=True))
     assert len(np.unique(learnt)) == len(np.unique(read)) == len(TASKS) * PER_TASK
-    with pytest.raises(UserError, match="has only 3 episodes to retrieve from, one in 4"):
-        check_fits(dataset, config, CONFIG)
+    with pytest.raises(UserError, match=r"retrieval.trajectories is 4, .* only 3 retrieval episodes, one in 4"):
+        check_fits(dataset, run_of(config, CONFIG))
+    check_fits(dataset, run_of(config, CONFIG), to_learn=False)
+    with pytest.raises(UserError, match=r"evaluation.trajectories is 15, .* only 14 retrieval episodes"):
+        check_fits(dataset, run_of(config, CONFIG, trajectories=15), to_learn=False)
