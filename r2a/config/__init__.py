@@ -4,15 +4,18 @@ Each value that comes from the paper names its place; "ours" marks a choice the 
 """
 
 from r2a.config.agent import AgentConfig, AuxiliaryConfig, CoreConfig, EncoderConfig, HeadConfig, RetrievalConfig
+from r2a.config.online import ActingConfig, BatchConfig, OnlineConfig, PlayConfig
 from r2a.config.replay import ReplayConfig
 from r2a.config.rules import config_from_dict, require, require_positive
 from r2a.config.run import DataConfig, EvaluationConfig, LearnerConfig, LossWeights, RunConfig
 from r2a.config.worlds import AtariConfig, MinAtarConfig
 
 __all__ = [
+    "ActingConfig",
     "AgentConfig",
     "AtariConfig",
     "AuxiliaryConfig",
+    "BatchConfig",
     "CoreConfig",
     "DataConfig",
     "EncoderConfig",
@@ -21,6 +24,8 @@ __all__ = [
     "LearnerConfig",
     "LossWeights",
     "MinAtarConfig",
+    "OnlineConfig",
+    "PlayConfig",
     "ReplayConfig",
     "RetrievalConfig",
     "RunConfig",

@@ -217,6 +217,15 @@ class SequenceReplay:
                 "learning has diverged, which a lower learner.learning-rate may prevent."
             )
 
+    def blank(self, count: int) -> Sampled:
+        """So many sequences in which no step is valid."""
+        nowhere = np.zeros(count, np.int64)
+        blank = self._empty(count, Drawn(SequenceIds(nowhere, nowhere), np.ones(count), np.ones(count, np.float32)))
+        arrays: Any = blank[1:]
+        for array in arrays:
+            array[...] = 0
+        return blank
+
     def _room(self, count: int) -> Drawn:
         if len(self) == 0:
             raise UserError("Nothing can be drawn from the replay: no sequence is complete yet.")

@@ -1,0 +1,1 @@
+"""Learning while acting."""

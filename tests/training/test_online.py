@@ -1,0 +1,180 @@
+"""Learning while acting, on a real game: what was done is what is learnt from, and nothing depends on luck."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from r2a.config import (
+    ActingConfig,
+    AgentConfig,
+    AuxiliaryConfig,
+    BatchConfig,
+    CoreConfig,
+    EncoderConfig,
+    HeadConfig,
+    LearnerConfig,
+    MinAtarConfig,
+    OnlineConfig,
+    ReplayConfig,
+    RetrievalConfig,
+)
+from r2a.errors import UserError
+from r2a.training.online.acting import epsilon_ladder
+from r2a.training.online.batches import learning_batch, sequences_of
+from r2a.training.online.loop import OnlineRun
+
+PERIOD, TRACE, LANES = 5, 10, 4
+RETRIEVAL = RetrievalConfig(
+    slots=2,
+    slot_size=8,
+    key_size=8,
+    trajectories=6,
+    k_traj=3,
+    k_states=4,
+    ranking="attention",
+    summariser="linear",
+    summary_size=8,
+    auxiliary=AuxiliaryConfig(bins=5, low=-2.0, high=2.0),
+)
+SMALL = OnlineConfig(
+    minatar=MinAtarConfig(game="breakout"),
+    agent=AgentConfig(
+        encoder=EncoderConfig(features="minatar", hidden=(8,)),
+        core=CoreConfig(kind="gru", size=8),
+        retrieval=RETRIEVAL,
+        head=HeadConfig(attention_heads=2),
+    ),
+    learner=LearnerConfig(returns="squashed_lambda", target_period=2),
+    replay=ReplayConfig(capacity=200, minimum=30, trace=TRACE, period=PERIOD),
+    batch=BatchConfig(learning=4, retrieval=6),
+    acting=ActingConfig(lanes=LANES, steps_per_turn=10, samples_per_insert=1.0),
+    steps=400,
+    evaluate_every=400,
+    checkpoint_every=400,
+)
+
+
+def variant(name):
+    return replace(SMALL, agent=replace(SMALL.agent, retrieval=replace(RETRIEVAL, variant=name)))
+
+
+def same(one, two):
+    return all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True))
+
+
+@pytest.mark.parametrize("name", ["none", "slots_only"])
+def test_the_state_stored_with_a_sequence_is_the_one_its_frames_lead_to(name):
+    """From one sequence's stored state, its frames lead to the state stored with the sequence one period later."""
+    run = OnlineRun(variant(name))
+    for _ in range(6):
+        run.actors.play(run.learner.params, None, 3, run.act_key, 0)  # play on from anywhere, not only from resets
+        run.counts = run.counts._replace(turns=run.counts.turns + 1)
+    chunk = run.actors.play(run.learner.params, None, 60, run.act_key, 1000)
+    started = chunk.is_first.argmax(1)
+    present = chunk.present & (np.arange(chunk.present.shape[1]) >= started[:, None])
+    run.replay.add(*chunk._replace(present=present))
+    sampled = run.replay.sample(400, np.random.default_rng(0))
+    places = {key: i for i, key in enumerate(zip(sampled.episode.tolist(), sampled.step.tolist(), strict=True))}
+    sequences, agent = sequences_of(sampled, 0, run.states), run.learner.params
+    unroll = jax.jit(lambda start, frames: agent.unroll(start, frames, None, None).state)
+    compared = 0
+    for (episode, step), i in places.items():
+        later = places.get((episode, step + PERIOD))
+        if later is None or step == 0:  # at an episode's start slots are drawn anew
+            continue
+        start, frames = jax.tree.map(lambda column, i=i: column[i], (sequences.start, sequences.frames))
+        reached = unroll(start, frames.at(slice(PERIOD)))
+        stored = jax.tree.map(lambda column, later=later: column[later], sequences.start)
+        for one, two in zip(jax.tree.leaves(reached), jax.tree.leaves(stored), strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-5)
+        compared += 1
+    assert compared > 5
+
+
+def test_what_is_learnt_from_is_what_was_done():
+    """Every sequence is a piece of one episode of its lane: frames, actions, rewards and where it ends."""
+    run = OnlineRun(variant("none"))
+    chunk = run.actors.play(run.learner.params, None, 40, run.act_key, 0)
+    run.replay.add(*chunk)
+    sampled = run.replay.sample(50, np.random.default_rng(0))
+    for i, (lane, step) in enumerate(zip(sampled.lane.tolist(), sampled.step.tolist(), strict=True)):
+        rows = np.flatnonzero(chunk.present[lane] & ~chunk.is_last[lane])
+        episodes = np.split(rows, np.flatnonzero(chunk.is_first[lane][rows])[1:])
+        count = int(sampled.valid[i].sum())
+        pieces = [episode[step : step + count] for episode in episodes]
+        assert any(
+            all(
+                np.array_equal(done[lane, piece], seen[i, :count])
+                for done, seen in (
+                    (chunk.observation, sampled.observation),
+                    (chunk.action, sampled.action),
+                    (chunk.reward, sampled.reward),
+                    (chunk.discount, sampled.discount),
+                    (chunk.is_first, sampled.is_first),
+                )
+            )
+            for piece in pieces
+        )
+    frames = sequences_of(sampled, 0, run.states).frames
+    np.testing.assert_array_equal(frames.previous_action[:, 1:], np.where(sampled.is_first[:, 1:], -1, sampled.action))
+    assert np.all(np.asarray(frames.previous_action[:, 0])[sampled.is_first[:, 0]] == -1)
+
+
+@pytest.mark.parametrize("name", ["none", "full", "slots_only"])
+def test_a_run_is_a_function_of_its_seed(name):
+    def play(seed):
+        run = OnlineRun(replace(variant(name), seed=seed))
+        for _ in range(8):
+            metrics = run.turn()
+        assert run.counts.updates > 0
+        assert all(np.isfinite(value) for value in metrics.values())
+        return run
+
+    one, two, other = play(0), play(0), play(1)
+    assert same(one.learner.params, two.learner.params)
+    assert one.counts == two.counts
+    assert not same(one.learner.params, other.learner.params)
+
+
+def test_samples_per_insert_is_held():
+    run = OnlineRun(replace(variant("none"), acting=replace(SMALL.acting, samples_per_insert=2.0)))
+    for _ in range(20):
+        run.turn()
+        owed = (run.counts.sequences - SMALL.replay.minimum) * 2.0 / SMALL.batch.learning
+        assert run.counts.updates == (max(int(owed), 0) if run.replay.ready else 0)
+    assert run.counts.updates > 20
+
+
+def test_actors_read_nothing_before_the_replay_is_ready_and_the_newest_parameters_after():
+    run = OnlineRun(SMALL)
+    assert run.encoded is not None
+    assert not bool(jnp.any(run.encoded.valid))
+    while not run.replay.ready:
+        run.turn()
+    assert bool(jnp.any(run.encoded.valid))
+    learnt, read = run.draw(4)
+    batch = learning_batch(learnt, read, 0, run.states)
+    assert batch.sequences.action.shape == (1, 4, TRACE)
+    assert batch.retrieval.trajectories.action.shape == (1, 6, TRACE)
+
+
+def test_the_ladder_of_curiosity():
+    ladder = epsilon_ladder(ActingConfig(lanes=8))
+    np.testing.assert_allclose(ladder[[0, -1]], [0.4, 0.4**8], rtol=1e-6)
+    assert np.all(np.diff(ladder) < 0)
+    np.testing.assert_allclose(epsilon_ladder(ActingConfig(lanes=1)), [0.4], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "option"),
+    [
+        ({"steps": 41}, "steps"),
+        ({"replay": replace(SMALL.replay, minimum=10)}, "replay.minimum"),
+    ],
+)
+def test_impossible_settings_are_refused_in_one_sentence(changes, option):
+    with pytest.raises(UserError, match=f"^{option} is"):
+        replace(SMALL, **changes)
