@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from r2a.config import ReplayConfig
-from r2a.data import replay_writing
-from r2a.data.replay import Drawn, SequenceIds, SequenceReplay
-from r2a.data.replay_store import ReplaySpec, needs_file
+from r2a.data.replay import writing
+from r2a.data.replay.sequences import Drawn, SequenceIds, SequenceReplay
+from r2a.data.replay.store import ReplaySpec, needs_file
 from r2a.errors import UserError
 from tests.oracles.replay import PlainReplay
 
@@ -361,7 +361,7 @@ def test_the_same_uniform_numbers_give_the_same_sequences_and_buffers_are_reused
 
 
 def test_arrays_that_may_not_be_written_to_are_as_good_and_compile_nothing_anew():
-    compiled_for = len(replay_writing.add_rows.signatures)
+    compiled_for = len(writing.add_rows.signatures)
     replays = [SequenceReplay(SMALL, NUMBERS, lanes=1) for _ in range(2)]
     for replay, is_writeable in zip(replays, (True, False), strict=True):
         columns = {name: np.arange(1, 8, dtype=np.float32)[None] for name in ("observation", "reward", "discount")}
@@ -370,7 +370,7 @@ def test_arrays_that_may_not_be_written_to_are_as_good_and_compile_nothing_anew(
             column.flags.writeable = is_writeable
         replay.update_priorities(replay.add(**columns), columns["reward"][0, :2])
     assert np.array_equal(*(replay.store.observation for replay in replays))
-    assert len(replay_writing.add_rows.signatures) <= max(1, compiled_for)
+    assert len(writing.add_rows.signatures) <= max(1, compiled_for)
 
 
 def test_frames_that_are_copied_past_the_caches_arrive_whole():

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from r2a.config import ReplayConfig
-from r2a.data import replay_files
-from r2a.data.replay import SequenceReplay
-from r2a.data.replay_files import load_replay, save_replay
-from r2a.data.replay_store import FRAMES_FILE
+from r2a.data.replay import files
+from r2a.data.replay.files import load_replay, save_replay
+from r2a.data.replay.sequences import SequenceReplay
+from r2a.data.replay.store import FRAMES_FILE
 from r2a.errors import UserError
 from r2a.training.checkpoint import list_checkpoints, save_checkpoint
 from tests.data.test_replay import Pair
@@ -23,7 +23,7 @@ CONFIG = ReplayConfig(capacity=67, minimum=2, trace=5, period=2, burn_in=3, stac
 
 @pytest.fixture(autouse=True)
 def small_segments(monkeypatch):
-    monkeypatch.setattr(replay_files, "SEGMENT_BYTES", 32)
+    monkeypatch.setattr(files, "SEGMENT_BYTES", 32)
 
 
 def course(pair, seed):

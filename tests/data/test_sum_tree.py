@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from r2a.data.sum_tree import CHILDREN, SumTree, draw_leaves
+from r2a.data.replay.sum_tree import CHILDREN, SumTree, draw_leaves
 
 
 def make_tree(values):

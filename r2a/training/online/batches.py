@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from r2a.agents.agent import Agent
 from r2a.agents.objective import LearningBatch
-from r2a.data.replay import Sampled
+from r2a.data.replay.sequences import Sampled
 from r2a.types import AgentState, Frames, RetrievalBatch, Sequence, Trajectory
 
 

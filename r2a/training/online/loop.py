@@ -15,8 +15,8 @@ from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
 from r2a.agents.objective import LearningBatch
 from r2a.config import AtariConfig, LearnerConfig, MinAtarConfig, OnlineConfig
-from r2a.data.replay import Sampled, SequenceReplay
-from r2a.data.replay_store import ReplaySpec
+from r2a.data.replay.sequences import Sampled, SequenceReplay
+from r2a.data.replay.store import ReplaySpec
 from r2a.environments.atari.lanes import make_atari
 from r2a.environments.lanes import Lanes, LanesSpec
 from r2a.environments.minatar.lanes import make_minatar

@@ -16,10 +16,10 @@ from jaxtyping import Bool, Float, Float32, Float64, Int64, Shaped
 from numpy.typing import DTypeLike
 
 from r2a.config import ReplayConfig
-from r2a.data.replay_reading import BYTES, START, Batch, draw_apart, draw_sequences, gather_sequences, sample_sequences
-from r2a.data.replay_store import Layout, ReplaySpec, frames_in_file, frames_in_memory, make_store
-from r2a.data.replay_writing import Ready, Rows, add_rows, change_priorities
-from r2a.data.sum_tree import SumTree
+from r2a.data.replay.reading import BYTES, START, Batch, draw_apart, draw_sequences, gather_sequences, sample_sequences
+from r2a.data.replay.store import Layout, ReplaySpec, frames_in_file, frames_in_memory, make_store
+from r2a.data.replay.sum_tree import SumTree
+from r2a.data.replay.writing import Ready, Rows, add_rows, change_priorities
 from r2a.errors import UserError
 from r2a.storage import PathLike
 

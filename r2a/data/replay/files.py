@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from r2a.data.replay import SequenceReplay
-from r2a.data.replay_store import Layout
+from r2a.data.replay.sequences import SequenceReplay
+from r2a.data.replay.store import Layout
 from r2a.errors import UserError
 from r2a.storage import PathLike, read_versioned_json, sha256_of, storage_errors
 

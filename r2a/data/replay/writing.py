@@ -6,9 +6,9 @@ from typing import NamedTuple, no_type_check
 
 import numpy as np
 
-from r2a.data.compiled import compiled, copy_bytes, fill_bytes, finish_streams
-from r2a.data.replay_store import Store
-from r2a.data.sum_tree import set_leaf
+from r2a.data.replay.compiled import compiled, copy_bytes, fill_bytes, finish_streams
+from r2a.data.replay.store import Store
+from r2a.data.replay.sum_tree import set_leaf
 
 
 class Rows(NamedTuple):

@@ -6,10 +6,10 @@ from typing import NamedTuple, no_type_check
 
 import numpy as np
 
-from r2a.data.compiled import STREAM_FROM, compiled, copy_bytes, fetch_bytes, fill_bytes, finish_streams
-from r2a.data.replay_store import Store
-from r2a.data.replay_writing import slot_of
-from r2a.data.sum_tree import draw_leaves, find_leaf, set_leaf
+from r2a.data.replay.compiled import STREAM_FROM, compiled, copy_bytes, fetch_bytes, fill_bytes, finish_streams
+from r2a.data.replay.store import Store
+from r2a.data.replay.sum_tree import draw_leaves, find_leaf, set_leaf
+from r2a.data.replay.writing import slot_of
 
 # Columns of a window, which is what a batch has of a sequence: where its lane begins in the store, its first row in
 # that lane's ring, its place in its episode and in the batch, and how many steps and frames it has.

@@ -12,7 +12,7 @@ from typing import no_type_check
 import numpy as np
 from jaxtyping import Float, Int
 
-from r2a.data.compiled import compiled, fetch_bytes
+from r2a.data.replay.compiled import compiled, fetch_bytes
 
 CHILDREN = 8
 

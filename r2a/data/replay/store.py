@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from r2a.config import ReplayConfig, require
-from r2a.data.sum_tree import SumTree
+from r2a.data.replay.sum_tree import SumTree
 from r2a.errors import UserError
 from r2a.storage import PathLike, storage_errors
 
