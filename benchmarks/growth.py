@@ -52,8 +52,10 @@ def random_episodes(per_task: int) -> ResidentData:
 
 def settings(trajectories: int) -> RunConfig:
     """The laptop preset with so many trajectories in the retrieval batch."""
-    retrieval = replace(LAPTOP.agent.retrieval, trajectories=trajectories // TASKS, k_traj=2, k_states=10)
-    data = replace(LAPTOP.data, num_tasks=TASKS, tasks_per_step=TASKS, batch_size=TASKS)
+    learned = {"taught_by": 0, "similar_states": 0, "k_traj": 2, "k_states": 10}
+    retrieval = replace(LAPTOP.agent.retrieval, trajectories=trajectories // TASKS, **learned)
+    split = {"learn_from": "learning_episodes"}
+    data = replace(LAPTOP.data, num_tasks=TASKS, tasks_per_step=TASKS, batch_size=TASKS, **split)
     return replace(LAPTOP, agent=replace(LAPTOP.agent, retrieval=retrieval), data=data)
 
 

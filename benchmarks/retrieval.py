@@ -106,7 +106,7 @@ def serve_updates(way: str, quick: bool) -> None:
         def work() -> None:
             nonlocal state
             for number in range(UPDATES):
-                state, _ = step(state, draw(jax.random.key(number)), jax.random.key(number))
+                state, *_ = step(state, draw(jax.random.key(number)), jax.random.key(number))
             jax.block_until_ready(state)
 
     serve(timed(work, UPDATES), **facts)

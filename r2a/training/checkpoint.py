@@ -36,7 +36,14 @@ FORMAT_VERSION = 1
 HEADER = "checkpoint.json"
 ARRAYS = "state.safetensors"
 _STEP_FOLDER = re.compile(r"step_(\d{8,})")
-_HEADER_TYPES: dict[str, type] = {"step": int, "config": dict, "extra": dict, "leaves": dict, "sha256": str}
+_HEADER_TYPES: dict[str, type] = {
+    "step": int,
+    "config": dict,
+    "extra": dict,
+    "leaves": dict,
+    "sha256": str,
+    "attached": dict,
+}
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,7 @@ class CheckpointHeader:
     extra: dict[str, Any]
     leaves: dict[str, dict[str, Any]]
     sha256: str
+    attached: dict[str, str]
 
 
 def save_checkpoint(
@@ -62,7 +70,8 @@ def save_checkpoint(
 ) -> Path:
     """Save a pytree of arrays, keys and numbers as the run's checkpoint at `step`; keep the newest `keep`.
 
-    `attach` may write more into the folder, which appears when all is there.
+    `attach` may write more into the folder, which appears when all is there: files, which get checksums, and folders
+    that look after themselves.
     """
     folder = _checkpoints(run_folder)
     target = folder / f"step_{step:08d}"
@@ -81,6 +90,7 @@ def save_checkpoint(
             "extra": dict(extra or {}),
             "leaves": leaves,
             "sha256": sha256_of(partial / ARRAYS),
+            "attached": {file.name: sha256_of(file) for file in sorted(partial.iterdir()) if _is_attached(file)},
         }
         header["header_sha256"] = _checksum(header)
         (partial / HEADER).write_text(json.dumps(header, indent=1, allow_nan=False) + "\n")
@@ -112,17 +122,20 @@ def read_checkpoint(folder: PathLike) -> CheckpointHeader:
     with storage_errors("read", folder):
         if not file.is_file():
             raise UserError(f"{folder} is not a complete checkpoint: {HEADER} is missing.")
-        if not (Path(folder) / ARRAYS).is_file():
-            raise UserError(f"{folder} is not a complete checkpoint: {ARRAYS} is missing.")
     content = read_versioned_json(file, what="checkpoint", format_name=FORMAT, version=FORMAT_VERSION)
     checksum = content.pop("header_sha256", None)
     if checksum != _checksum(content):
         raise UserError(f"{file} is damaged: its content does not match its checksum.")
+    content.setdefault("attached", {})  # checkpoints of offline runs had none at first
     for key, kind in _HEADER_TYPES.items():
         if not isinstance(content.get(key), kind):
             raise UserError(f"{file} is damaged: {key!r} is missing or not of type {kind.__name__}.")
-    if sha256_of(Path(folder) / ARRAYS) != content["sha256"]:
-        raise UserError(f"{Path(folder) / ARRAYS} is damaged: its content does not match the checksum in {HEADER}.")
+    for name, expected in {ARRAYS: content["sha256"], **content["attached"]}.items():
+        with storage_errors("read", folder):
+            if not (Path(folder) / name).is_file():
+                raise UserError(f"{folder} is not a complete checkpoint: {name} is missing.")
+        if sha256_of(Path(folder) / name) != expected:
+            raise UserError(f"{Path(folder) / name} is damaged: its content does not match the checksum in {HEADER}.")
     return CheckpointHeader(**{key: content[key] for key in _HEADER_TYPES})
 
 
@@ -167,6 +180,10 @@ def _checkpoints(run_folder: PathLike) -> Path:
 
 def _checksum(header: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(header, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def _is_attached(file: Path) -> bool:
+    return file.is_file() and file.name != ARRAYS
 
 
 def _save_arrays(arrays: dict[str, np.ndarray], file: Path) -> None:

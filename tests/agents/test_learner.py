@@ -100,5 +100,6 @@ def test_the_losses_are_the_mean_over_the_tasks():
         run(agent, target, jax.tree.map(lambda column, task=task: column[task : task + 1], batch), jax.random.key(0))
         for task in range(2)
     ]
-    together, _ = run(agent, target, batch, jax.random.key(0))
-    np.testing.assert_allclose(together["rl"], jnp.mean(jnp.array([named["rl"] for named, _ in each])), rtol=1e-5)
+    together = run(agent, target, batch, jax.random.key(0)).losses
+    mean = jnp.mean(jnp.array([outcome.losses["rl"] for outcome in each]))
+    np.testing.assert_allclose(together["rl"], mean, rtol=1e-5)

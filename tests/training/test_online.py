@@ -25,6 +25,7 @@ from r2a.errors import UserError
 from r2a.training.online.acting import epsilon_ladder
 from r2a.training.online.batches import learning_batch, sequences_of
 from r2a.training.online.loop import OnlineRun
+from r2a.training.online.saving import GAMES, restore, save
 
 PERIOD, TRACE, LANES = 5, 10, 4
 RETRIEVAL = RetrievalConfig(
@@ -178,3 +179,35 @@ def test_the_ladder_of_curiosity():
 def test_impossible_settings_are_refused_in_one_sentence(changes, option):
     with pytest.raises(UserError, match=f"^{option} is"):
         replace(SMALL, **changes)
+
+
+@pytest.mark.parametrize("name", ["none", "full"])
+def test_a_run_that_was_saved_goes_on_as_if_it_had_not_stopped(name, tmp_path):
+    config = variant(name)
+    whole, cut = OnlineRun(config), OnlineRun(config)
+    for _ in range(9):
+        whole.turn()
+    for _ in range(5):
+        cut.turn()
+    first = save(cut, tmp_path, {}, 1.0, None)
+    cut.turn()
+    second = save(cut, tmp_path, {}, 2.0, first)
+    resumed = OnlineRun(config)
+    assert restore(resumed, second) == 2.0
+    for _ in range(3):
+        resumed.turn()
+    assert resumed.counts == whole.counts
+    assert same(resumed.learner._replace(key=0), whole.learner._replace(key=0))
+    assert same(resumed.actors.standing, whole.actors.standing)
+    assert same(resumed.draw(4)[0].observation, whole.draw(4)[0].observation)
+
+
+def test_damaged_games_are_noticed(tmp_path):
+    run = OnlineRun(variant("none"))
+    run.turn()
+    checkpoint = save(run, tmp_path, {}, 0.0, None)
+    damaged = bytearray((checkpoint / GAMES).read_bytes())
+    damaged[-1] ^= 1
+    (checkpoint / GAMES).write_bytes(bytes(damaged))
+    with pytest.raises(UserError, match=r"games.safetensors is damaged"):
+        restore(OnlineRun(variant("none")), checkpoint)

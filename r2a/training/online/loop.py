@@ -97,6 +97,11 @@ class OnlineRun:
         self.act_key = run_keys(config.seed)[2]
         self.refresh()
 
+    @property
+    def steps(self) -> int:
+        """Steps of the environment so far, all lanes together."""
+        return self.counts.turns * self.config.steps_per_turn
+
     def turn(self) -> dict[str, float]:
         """Act, keep what was done, and learn as often as the ratio of samples to inserts allows."""
         config, turns = self.config, self.counts.turns
