@@ -9,6 +9,12 @@ from jaxtyping import Array, Bool, Float, Int
 from r2a.networks.squash import squash, unsquash
 
 
+def value_of(q: Float[Array, "*b A"], action: Int[Array, "*b"]) -> Float[Array, "*b"]:
+    """Q(s, a) of given actions."""
+    # A masked sum instead of indexing: the gradient of an index is a scatter, which a CPU does one by one.
+    return jnp.where(jnp.arange(q.shape[-1]) == action[..., None], q, 0.0).sum(-1)
+
+
 def double_q_error(
     q: Float[Array, "*b A"],
     action: Int[Array, "*b"],
@@ -18,12 +24,8 @@ def double_q_error(
     next_q_target: Float[Array, "*b A"],
 ) -> Float[Array, "*b"]:
     """r + gamma Q_target(s', argmax_a Q_online(s', a)) - Q(s, a); only Q(s, a) carries a gradient."""
-    # Masked sums instead of indexing: the gradient of an index is a scatter, which a CPU does one by one.
-    actions = jnp.arange(q.shape[-1])
-    best = jnp.argmax(next_q_online, axis=-1)
-    bootstrap = jnp.where(actions == best[..., None], next_q_target, 0.0).sum(-1)
-    target = jax.lax.stop_gradient(reward + discount * bootstrap)
-    return target - jnp.where(actions == action[..., None], q, 0.0).sum(-1)
+    bootstrap = value_of(next_q_target, jnp.argmax(next_q_online, axis=-1))
+    return jax.lax.stop_gradient(reward + discount * bootstrap) - value_of(q, action)
 
 
 def huber(error: Float[Array, "*b"], delta: float) -> Float[Array, "*b"]:
@@ -64,11 +66,9 @@ def squashed_q_lambda_error(
     Q-values live on h's scale. Where a sequence does not go on (`goes_on` is false: its steps end, but not in a
     terminal state), the return is that of one step.
     """
-    actions = jnp.arange(q.shape[-1])
-    best = jnp.argmax(next_q_online, axis=-1)
-    value = unsquash(jnp.where(actions == best[..., None], next_q_target, 0.0).sum(-1))
+    value = unsquash(value_of(next_q_target, jnp.argmax(next_q_online, axis=-1)))
     returns = lambda_returns(reward, discount, value, jnp.where(goes_on, mix, 0.0))
-    return jax.lax.stop_gradient(squash(returns)) - jnp.where(actions == action[..., None], q, 0.0).sum(-1)
+    return jax.lax.stop_gradient(squash(returns)) - value_of(q, action)
 
 
 def sequence_priority(error: Float[Array, " T"], valid: Bool[Array, " T"], peak: float) -> Float[Array, ""]:

@@ -95,7 +95,7 @@ class RetrievalConfig:
     trajectories: int = 64  # App. gridroboman hyperparameters: n_retrieval, per task
     """Trajectories in a retrieval batch, per task."""
     taught_by: int = 0  # ours: 0 is all of them
-    """How many of them, per task, teach encoder and summariser (0: all); reading the others costs a third as much."""
+    """How many of them, per task, teach encoder and summariser (0: all); the others are read without a gradient."""
     length: int = 0  # ours: 0 is the whole episode; ablation A-3 sets 5
     """Steps of each retrieved trajectory that are summarised (0: all of them)."""
     piece: Literal["start", "random"] = "random"  # ours
