@@ -116,9 +116,7 @@ def make_learning_batch(seed: int = 0, **sequences) -> LearningBatch:
 def values_of_states(agent: Agent, observations, encoded, key=None) -> AgentOutput:
     """The outputs of an agent without memory for single states [b]."""
     count = observations.shape[0]
-    frames = Frames(
-        observations, jnp.zeros(0, jnp.uint8), jnp.full(count, -1), jnp.zeros(count), jnp.ones(count, bool)
-    )
+    frames = Frames(observations, jnp.zeros(0, jnp.uint8), jnp.full(count, -1), jnp.zeros(count), jnp.ones(count, bool))
     return agent.unroll(agent.start(None), frames, encoded, key)
 
 

@@ -47,9 +47,7 @@ class Lesson(NamedTuple):
     u_norm: Float[Array, "*b T"]
 
 
-def losses(
-    agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray, config: LearnerConfig
-) -> Outcome:
+def losses(agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray, config: LearnerConfig) -> Outcome:
     """The named losses of a learner step, each a mean over all steps of its sequences; consumes `key`.
 
     The target network encodes the retrieval batch with its own parameters.

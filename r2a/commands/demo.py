@@ -13,7 +13,7 @@ from rich.table import Table
 from r2a.agents.agent import Agent
 from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
-from r2a.commands.train import training_bar
+from r2a.commands.train.offline import training_bar
 from r2a.config import RunConfig
 from r2a.data.dataset import OfflineDataset, find_dataset
 from r2a.data.retrieval_batch import ResidentData, load_resident
@@ -21,9 +21,10 @@ from r2a.environments.gridroboman.expert import ceilings_and_floors
 from r2a.experiments.gridroboman.presets import DEMO, SMOKE
 from r2a.training.collect.gridroboman import ScriptedConfig, collect
 from r2a.training.compilation import use_compilation_cache
+from r2a.training.course import Interrupted
 from r2a.training.evaluate import evaluate, sources_to_evaluate
 from r2a.training.metrics import CONFIG, read_metrics
-from r2a.training.offline import Interrupted, train
+from r2a.training.offline import train
 from r2a.training.record import record_episode
 from r2a.viewer.curves import curves_of_sources
 from r2a.viewer.report import TaskReturns, write_report

@@ -16,7 +16,7 @@ from r2a.experiments import sweep
 from r2a.experiments.babyai import analysis as babyai
 from r2a.experiments.gridroboman import analysis as gridroboman
 from r2a.experiments.worker import SWEEPS
-from r2a.training.offline import Interrupted
+from r2a.training.course import Interrupted
 
 ANALYSES = {"gridroboman": gridroboman.analyse, "babyai": babyai.analyse}
 

@@ -4,7 +4,7 @@ Each value that comes from the paper names its place; "ours" marks a choice the 
 """
 
 from r2a.config.agent import AgentConfig, AuxiliaryConfig, CoreConfig, EncoderConfig, HeadConfig, RetrievalConfig
-from r2a.config.online import ActingConfig, BatchConfig, OnlineConfig, PlayConfig
+from r2a.config.online import ActingConfig, OnlineConfig, PlayConfig
 from r2a.config.replay import ReplayConfig
 from r2a.config.rules import config_from_dict, require, require_positive
 from r2a.config.run import DataConfig, EvaluationConfig, LearnerConfig, LossWeights, RunConfig
@@ -15,7 +15,6 @@ __all__ = [
     "AgentConfig",
     "AtariConfig",
     "AuxiliaryConfig",
-    "BatchConfig",
     "CoreConfig",
     "DataConfig",
     "EncoderConfig",

@@ -94,6 +94,8 @@ class RetrievalConfig:
     """Numbers in a query and in a key."""
     trajectories: int = 64  # App. gridroboman hyperparameters: n_retrieval, per task
     """Trajectories in a retrieval batch, per task."""
+    best_of: int = 1  # ours: App. computational complexity has "those trajectories which are of high return"
+    """Every one of them is the one with the highest return out of so many that are drawn (1: any)."""
     taught_by: int = 0  # ours: 0 is all of them
     """How many of them, per task, teach encoder and summariser (0: all); the others are read without a gradient."""
     length: int = 0  # ours: 0 is the whole episode; ablation A-3 sets 5
@@ -143,6 +145,7 @@ class RetrievalConfig:
             "slot_size",
             "key_size",
             "trajectories",
+            "best_of",
             "k_traj",
             "sharpness",
             "retrievals_per_step",

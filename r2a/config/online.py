@@ -34,22 +34,7 @@ class ActingConfig:
     def __post_init__(self) -> None:
         require_positive(self, "lanes", "steps_per_turn", "samples_per_insert", "refresh_turns", section="acting.")
         require(0 <= self.epsilon <= 1, "acting.epsilon", self.epsilon, "it must lie between 0 and 1")
-        require(
-            self.epsilon_exponent >= 0, "acting.epsilon-exponent", self.epsilon_exponent, "it must not be negative"
-        )
-
-
-@dataclass(frozen=True)
-class BatchConfig:
-    """One draw from the replay, in two parts without a frame in common (App. Atari)."""
-
-    learning: int = 64  # App. Atari hyperparameters
-    """Sequences to learn from."""
-    retrieval: int = 448  # App. Atari hyperparameters: 512 - 64
-    """Sequences to retrieve from, for learner and actors alike."""
-
-    def __post_init__(self) -> None:
-        require_positive(self, "learning", "retrieval", section="batch.")
+        require(self.epsilon_exponent >= 0, "acting.epsilon-exponent", self.epsilon_exponent, "it must not be negative")
 
 
 @dataclass(frozen=True)
@@ -78,9 +63,10 @@ class OnlineConfig:
     """Its parts are options of their own: --retrieval.k-traj rather than --agent.retrieval.k-traj."""
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
-    batch: BatchConfig = field(default_factory=BatchConfig)
     acting: ActingConfig = field(default_factory=ActingConfig)
     play: PlayConfig = field(default_factory=PlayConfig)
+    batch_size: int = 64  # App. Atari hyperparameters
+    """Sequences that an update learns from; retrieval.trajectories others, without a frame in common, are read."""
     seed: int = 0
     """Decides initial parameters, games, batches and noise."""
     steps: int = 1_000_000
@@ -91,7 +77,7 @@ class OnlineConfig:
     """Steps of the environment between checkpoints."""
 
     def __post_init__(self) -> None:
-        require_positive(self, "steps", "evaluate_every", "checkpoint_every")
+        require_positive(self, "batch_size", "steps", "evaluate_every", "checkpoint_every")
         per_turn = self.steps_per_turn
         for name in ("steps", "evaluate_every", "checkpoint_every"):
             require(
@@ -102,14 +88,19 @@ class OnlineConfig:
                 f"{per_turn * self.acting.refresh_turns}",
             )
 
-        needed = self.batch.retrieval + 3 * self.batch.learning  # a sequence shares frames with one before, one after
+        read = self.agent.retrieval.trajectories
+        needed = read + 3 * self.batch_size  # a sequence shares frames with one before, one after
         require(
-            self.agent.retrieval.variant in ("none", "slots_only") or self.replay.minimum >= needed,
+            not self.reads or self.replay.minimum >= needed,
             "replay.minimum",
             self.replay.minimum,
-            f"{self.batch.learning} sequences to learn from and {self.batch.retrieval} that share no frame with them "
-            f"need {needed}",
+            f"{self.batch_size} sequences to learn from and {read} that share no frame with them need {needed}",
         )
+
+    @property
+    def reads(self) -> bool:
+        """Whether the agent reads from the replay."""
+        return self.agent.retrieval.variant in ("full", "agent_query")
 
     @property
     def steps_per_turn(self) -> int:

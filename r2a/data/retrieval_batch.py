@@ -181,13 +181,15 @@ def draw_sequences(
 def place_pieces(data: ResidentData, task: Int[Array, ""], config: RetrievalConfig, key: PRNGKeyArray) -> Places:
     """Distinct retrieval episodes of the task, and where in each the configured piece begins; consumes `key`.
 
-    One episode from each of n equal parts of the (shuffled) table: distinct without sorting.
+    One episode from each of n equal parts of the (shuffled) table: distinct without sorting. Where several candidates
+    are drawn from each part, the one with the highest return is taken.
     """
     place_key, piece_key = jax.random.split(key)
     n, count = config.trajectories, data.retrieval.count[task]
     bounds = (jnp.arange(n + 1) * count) // n
-    place = jax.random.randint(place_key, (n,), bounds[:-1], bounds[1:])
-    episode = data.retrieval.episode(task, place)
+    place = jax.random.randint(place_key, (config.best_of, n), bounds[:-1], bounds[1:])
+    candidates = data.retrieval.episode(task, place)
+    episode = candidates[data.episode_return[candidates].argmax(0), jnp.arange(n)]
     first = jnp.zeros(n, jnp.int32)
     if config.piece == "random":
         slack = jnp.maximum(data.length[episode] - (config.length or data.reward.shape[1]), 0)

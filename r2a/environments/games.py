@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Integer, UInt8
 
-from r2a.environments.lanes import FinishedEpisode, LanesSpec, LaneStep, Observations, Pictures
+from r2a.environments.lanes import FinishedEpisode, LanesSpec, LaneStep, Observations, Picture
 from r2a.errors import UserError
 
 
@@ -129,17 +129,17 @@ class GameLanes:
         finished, self._finished = self._finished, []
         return finished
 
-    def pictures(self, lane: int) -> Pictures:
-        """The lane's episode so far in colour, from its first observation to its last; played again to be filmed."""
-        if self._episode[lane] < 0:
-            raise ValueError("reset comes before the first picture")
+    def pictures(self, lane: int, episode: int, actions: bytes) -> Iterator[Picture]:
+        """An episode of these lanes in colour, from its first observation to the one after its last action.
+
+        It is played again to be filmed: the games of the lanes themselves are not disturbed.
+        """
         game = self._make_filmed()
-        game.begin(self._seed_of(lane))
-        pictures = [game.picture()]
-        for action in self._actions[lane]:
+        game.begin(self._seed_of(lane, episode))
+        yield game.picture()
+        for action in actions:
             game.act(action)
-            pictures.append(game.picture())
-        return np.stack(pictures)
+            yield game.picture()
 
     def state(self) -> dict[str, np.ndarray]:
         """All that other lanes need to go on from here: which episodes, and what was done in them so far."""
@@ -183,8 +183,8 @@ class GameLanes:
         """Let go of the games."""
         self._games = ()
 
-    def _seed_of(self, lane: int) -> np.random.SeedSequence:
-        return np.random.SeedSequence(self._seed, spawn_key=(lane, int(self._episode[lane])))
+    def _seed_of(self, lane: int, episode: int) -> np.random.SeedSequence:
+        return np.random.SeedSequence(self._seed, spawn_key=(lane, episode))
 
     def _begin(self, lane: int) -> None:
         self._episode[lane] += 1
@@ -194,6 +194,6 @@ class GameLanes:
 
     def _replay(self, lane: int) -> None:
         game = self._games[lane]
-        game.begin(self._seed_of(lane))
+        game.begin(self._seed_of(lane, int(self._episode[lane])))
         self._score[lane] = sum(game.act(action).reward for action in self._actions[lane])
         self._observation[lane] = game.observation()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -14,7 +14,7 @@ from r2a.errors import UserError
 
 Observations = Shaped[np.ndarray, "B ..."]
 Flags = Bool[np.ndarray, " B"]
-Pictures = UInt8[np.ndarray, "T h w 3"]
+Picture = UInt8[np.ndarray, "h w 3"]
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class Lanes(Protocol):
         """The games that came to their end since this was asked last."""
         ...
 
-    def pictures(self, lane: int) -> Pictures:
-        """The lane's episode so far in colour, from its first observation to its last."""
+    def pictures(self, lane: int, episode: int, actions: bytes) -> Iterator[Picture]:
+        """An episode of these lanes in colour, from its first observation to the one after its last action."""
         ...
 
     def state(self) -> dict[str, np.ndarray]:

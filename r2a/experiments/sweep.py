@@ -25,9 +25,10 @@ from r2a.data.retrieval_batch import load_resident
 from r2a.errors import UserError
 from r2a.storage import atomic_write_text
 from r2a.training.compilation import use_compilation_cache
+from r2a.training.course import Interrupted
 from r2a.training.evaluate import evaluate, sources_to_evaluate
 from r2a.training.metrics import CONFIG, read_metrics
-from r2a.training.offline import Interrupted, train
+from r2a.training.offline import train
 from r2a.training.tasks import choose_tasks, settle_tasks
 
 INTERRUPTED = 130

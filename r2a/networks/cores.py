@@ -25,9 +25,7 @@ class NoMemory(eqx.Module):
         del frame
         return state, x
 
-    def unroll(
-        self, state: tuple[()], x: Float[Array, "T d"], frames: Frames
-    ) -> tuple[tuple[()], Float[Array, "T d"]]:
+    def unroll(self, state: tuple[()], x: Float[Array, "T d"], frames: Frames) -> tuple[tuple[()], Float[Array, "T d"]]:
         """All steps at once."""
         del frames
         return state, x

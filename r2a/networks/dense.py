@@ -65,7 +65,7 @@ class LayerNorm(eqx.Module):
     shift: Float[Array, " d"]
 
     def __init__(self, size: int, *, scale: float = 1.0):
-        self.scale = jnp.full(size, scale)
+        self.scale = jnp.full(size, scale, jnp.float32)  # a float of no given type would be compiled for twice
         self.shift = jnp.zeros(size)
 
     def __call__(self, x: Float[Array, "*b d"]) -> Float[Array, "*b d"]:

@@ -89,9 +89,7 @@ def choose(logits: Float[Array, "K N L"], candidate: Bool[Array, "N L"], k_traj:
     return Chosen(trajectory, flat % length, jnp.isfinite(best))
 
 
-def rows_of(
-    encoded: EncodedBatch, flat: Int[Array, "*b"]
-) -> tuple[Float[Array, "*b d_e"], Float[Array, "*b d_m"]]:
+def rows_of(encoded: EncodedBatch, flat: Int[Array, "*b"]) -> tuple[Float[Array, "*b d_e"], Float[Array, "*b d_m"]]:
     """Keys and values of states, numbered through all trajectories."""
     key_size = encoded.keys.shape[-1]
     # One table, one gather: its gradient is a single scatter-add.

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -33,21 +30,10 @@ from r2a.data.retrieval_batch import (
 )
 from r2a.errors import UserError
 from r2a.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
+from r2a.training.course import Interrupted, Progress, refuse_nan, stop_on_signal
 from r2a.training.evaluate import evaluate, sources_to_evaluate
 from r2a.training.metrics import MetricsWriter, read_run_config, require_tensorboard, start_run
 from r2a.types import LearnerState
-
-
-class Progress(NamedTuple):
-    """Where a run stands, for whoever watches it."""
-
-    step: int
-    steps_per_second: float
-    metrics: dict[str, float]
-
-
-class Interrupted(Exception):  # noqa: N818 - nothing went wrong
-    """The run was asked to stop and has saved its state."""
 
 
 @partial(jax.jit, static_argnames=("data_config", "retrieval", "learner", "count"), donate_argnums=0)
@@ -186,39 +172,3 @@ def read_config(folder: str | Path) -> RunConfig:
     if not isinstance(values.get("config"), dict):
         raise UserError(f"{folder} holds no training run: its config.json has no settings.")
     return config_from_dict(RunConfig, values["config"])
-
-
-def refuse_nan(metrics: dict[str, float], step: int, folder: str | Path) -> None:
-    """Stop before a broken state overwrites a good one."""
-    for name, value in metrics.items():
-        if not math.isfinite(value):
-            raise UserError(
-                f"{name} became {value} before step {step}; the run has stopped and its last good state is kept in "
-                f"{folder}: try a lower learner.learning-rate."
-            )
-
-
-class StopRequest:
-    """Set by the first Ctrl-C (or SIGTERM); the loop looks at it between compiled calls."""
-
-    requested = False
-
-
-@contextmanager
-def stop_on_signal() -> Iterator[StopRequest]:
-    """Turn SIGINT and SIGTERM into a request, because an exception inside a call would lose the donated state."""
-    stop = StopRequest()
-
-    def request(number: int, frame: object) -> None:
-        stop.requested = True
-
-    try:
-        before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread: whoever runs us there handles signals
-        yield stop
-        return
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

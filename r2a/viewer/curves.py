@@ -83,9 +83,16 @@ def points_of(curve: Curve, x: X) -> Points:
 
 
 def draw_curves(
-    axes: Axes, curves: Curves, *, x: X = "step", expert: float | None = None, floor: float | None = None
+    axes: Axes,
+    curves: Curves,
+    *,
+    x: X = "step",
+    expert: float | None = None,
+    floor: float | None = None,
+    steps: str = X_LABELS["step"],
+    score: str = "return per episode",
 ) -> None:
-    """Draw curves, and expert and floor as dashed lines, into given axes."""
+    """Draw curves, and expert and floor as dashed lines, into given axes; `steps` and `score` name the axes."""
     seeds = set()
     for (label, given), default in zip(curves.items(), np.resize(COLOURS, len(curves)), strict=True):
         curve = given if isinstance(given, Curve) else Curve(given)
@@ -98,9 +105,9 @@ def draw_curves(
     for level, name, colour in ((expert, "scripted expert", "#111827"), (floor, "best constant action", "#9ca3af")):
         if level is not None:
             axes.axhline(level, color=colour, linestyle=(0, (5, 3)), linewidth=1.2, label=name)
-    axes.set_xlabel(X_LABELS[x])
+    axes.set_xlabel(steps if x == "step" else X_LABELS[x])
     several = "-".join(str(count) for count in sorted({min(seeds), max(seeds)})) if max(seeds, default=1) > 1 else ""
-    axes.set_ylabel("return per episode" + (f"\n(mean and range of {several} seeds)" if several else ""))
+    axes.set_ylabel(score + (f"\n(mean and range of {several} seeds)" if several else ""))
     axes.grid(axis="y")
     axes.set_axisbelow(True)
     axes.set_xlim(left=0)
@@ -113,17 +120,16 @@ def curves_figure(
     curves: Curves,
     *,
     x: X = "step",
-    expert: float | None = None,
-    floor: float | None = None,
     title: str = "",
     size: tuple[float, float] = (6.0, 4.0),
+    **options: Any,
 ) -> Figure:
-    """A figure of its own, with the legend below the axes, where it never covers a curve."""
+    """A figure of its own, with the legend below the axes, where it never covers a curve; options of `draw_curves`."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
-        draw_curves(axes, curves, x=x, expert=expert, floor=floor)
+        draw_curves(axes, curves, x=x, **options)
         if title:
             axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color="#111827")
         handles, labels = axes.get_legend_handles_labels()

@@ -17,10 +17,15 @@ def write_gif(
     pictures: Iterable[UInt8[np.ndarray, "h w 3"]], path: Path, *, frames_per_second: float = 15.0, every: int = 1
 ) -> None:
     """Write every `every`-th picture, and the last one, as a GIF that starts over at its end."""
-    frames = list(pictures)
-    if not frames:
+    kept: list[np.ndarray] = []
+    picture, number = None, -1
+    for number, picture in enumerate(pictures):
+        if number % every == 0:
+            kept.append(picture)
+    if picture is None:
         raise ValueError("a film needs at least one picture")
-    kept = frames[:-1:every] + frames[-1:]
+    if number % every:
+        kept.append(picture)
     # One palette for all, of pictures from all over the film: colours do not flicker, and unchanged parts cost nothing.
     sample = np.concatenate(kept[:: max(1, len(kept) // 8)])
     palette = Image.fromarray(sample).quantize(COLOURS, dither=Image.Dither.NONE)

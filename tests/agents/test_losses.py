@@ -69,9 +69,7 @@ def random_sequence(steps=12, actions=4):
 def test_squashed_q_lambda_equals_rlax_where_both_networks_agree(mix):
     q, action, reward, discount, _, target = random_sequence()
     ours = squashed_q_lambda_error(q, action, reward, discount, target, target, jnp.ones(len(q), bool), mix)
-    theirs = rlax.transformed_q_lambda(
-        q, action, reward, discount, target, mix, tx_pair=rlax.SIGNED_HYPERBOLIC_PAIR
-    )
+    theirs = rlax.transformed_q_lambda(q, action, reward, discount, target, mix, tx_pair=rlax.SIGNED_HYPERBOLIC_PAIR)
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 

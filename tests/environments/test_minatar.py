@@ -75,9 +75,7 @@ def test_an_episode_is_truncated_after_its_steps():
 
 def test_pictures_have_a_colour_for_every_kind_of_thing():
     lanes = make_minatar(MinAtarConfig(game="seaquest"), 1, seed=0)
-    lanes.reset()
-    lanes.step(np.array([0]))
-    picture = lanes.pictures(0)[-1]
+    picture = list(lanes.pictures(0, 0, b"\0"))[-1]
     assert picture.shape == (160, 160, 3)
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) >= 4  # nothing, the submarine's two ends, oxygen
 

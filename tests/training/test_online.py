@@ -11,7 +11,6 @@ from r2a.config import (
     ActingConfig,
     AgentConfig,
     AuxiliaryConfig,
-    BatchConfig,
     CoreConfig,
     EncoderConfig,
     HeadConfig,
@@ -24,8 +23,8 @@ from r2a.config import (
 from r2a.errors import UserError
 from r2a.training.online.acting import epsilon_ladder
 from r2a.training.online.batches import learning_batch, sequences_of
-from r2a.training.online.loop import OnlineRun
-from r2a.training.online.saving import GAMES, restore, save
+from r2a.training.online.learning import draw
+from r2a.training.online.loop import GAMES, OnlineRun
 
 PERIOD, TRACE, LANES = 5, 10, 4
 RETRIEVAL = RetrievalConfig(
@@ -50,7 +49,7 @@ SMALL = OnlineConfig(
     ),
     learner=LearnerConfig(returns="squashed_lambda", target_period=2),
     replay=ReplayConfig(capacity=200, minimum=30, trace=TRACE, period=PERIOD),
-    batch=BatchConfig(learning=4, retrieval=6),
+    batch_size=4,
     acting=ActingConfig(lanes=LANES, steps_per_turn=10, samples_per_insert=1.0),
     steps=400,
     evaluate_every=400,
@@ -70,14 +69,14 @@ def same(one, two):
 def test_the_state_stored_with_a_sequence_is_the_one_its_frames_lead_to(name):
     """From one sequence's stored state, its frames lead to the state stored with the sequence one period later."""
     run = OnlineRun(variant(name))
-    run.actors.play(run.learner.params, None, 18, run.act_key, 0)  # lanes are no longer at the starts of their episodes
-    chunk = run.actors.play(run.learner.params, None, 60, run.act_key, 1000)
+    run.actors.play(run.learner.agent, None, 18, run.act_key, 0)  # lanes are no longer at the starts of their episodes
+    chunk = run.actors.play(run.learner.agent, None, 60, run.act_key, 1000)
     started = chunk.is_first.argmax(1)
     present = chunk.present & (np.arange(chunk.present.shape[1]) >= started[:, None])
     run.replay.add(*chunk._replace(present=present))
     sampled = run.replay.sample(400, np.random.default_rng(0))
     places = {key: i for i, key in enumerate(zip(sampled.episode.tolist(), sampled.step.tolist(), strict=True))}
-    sequences, agent = sequences_of(sampled, 0, run.states), run.learner.params
+    sequences, agent = sequences_of(sampled, 0, run.learner.stored_states), run.learner.agent
     unroll = jax.jit(lambda start, frames: agent.unroll(start, frames, None, None).state)
     compared = 0
     for (episode, step), i in places.items():
@@ -96,7 +95,7 @@ def test_the_state_stored_with_a_sequence_is_the_one_its_frames_lead_to(name):
 def test_what_is_learnt_from_is_what_was_done():
     """Every sequence is a piece of one episode of its lane: frames, actions, rewards and where it ends."""
     run = OnlineRun(variant("none"))
-    chunk = run.actors.play(run.learner.params, None, 40, run.act_key, 0)
+    chunk = run.actors.play(run.learner.agent, None, 40, run.act_key, 0)
     run.replay.add(*chunk)
     sampled = run.replay.sample(50, np.random.default_rng(0))
     for i, (lane, step) in enumerate(zip(sampled.lane.tolist(), sampled.step.tolist(), strict=True)):
@@ -117,7 +116,7 @@ def test_what_is_learnt_from_is_what_was_done():
             )
             for piece in pieces
         )
-    frames = sequences_of(sampled, 0, run.states).frames
+    frames = sequences_of(sampled, 0, run.learner.stored_states).frames
     np.testing.assert_array_equal(frames.previous_action[:, 1:], np.where(sampled.is_first[:, 1:], -1, sampled.action))
     assert np.all(np.asarray(frames.previous_action[:, 0])[sampled.is_first[:, 0]] == -1)
 
@@ -133,16 +132,16 @@ def test_a_run_is_a_function_of_its_seed(name):
         return run
 
     one, two, other = play(0), play(0), play(1)
-    assert same(one.learner.params, two.learner.params)
+    assert same(one.learner.agent, two.learner.agent)
     assert one.counts == two.counts
-    assert not same(one.learner.params, other.learner.params)
+    assert not same(one.learner.agent, other.learner.agent)
 
 
 def test_samples_per_insert_is_held():
     run = OnlineRun(replace(variant("none"), acting=replace(SMALL.acting, samples_per_insert=2.0)))
     for _ in range(20):
         run.turn()
-        owed = (run.counts.sequences - SMALL.replay.minimum) * 2.0 / SMALL.batch.learning
+        owed = (run.counts.sequences - SMALL.replay.minimum) * 2.0 / SMALL.batch_size
         assert run.counts.updates == (max(int(owed), 0) if run.replay.ready else 0)
     assert run.counts.updates > 20
 
@@ -154,8 +153,7 @@ def test_actors_read_nothing_before_the_replay_is_ready_and_the_newest_parameter
     while not run.replay.ready:
         run.turn()
     assert bool(jnp.any(run.encoded.valid))
-    learnt, read = run.draw(4)
-    batch = learning_batch(learnt, read, 0, run.states)
+    batch = learning_batch(*draw(run.replay, SMALL, 0), 0, run.learner.stored_states)
     assert batch.sequences.action.shape == (1, 4, TRACE)
     assert batch.retrieval.trajectories.action.shape == (1, 6, TRACE)
 
@@ -187,25 +185,26 @@ def test_a_run_that_was_saved_goes_on_as_if_it_had_not_stopped(name, tmp_path):
         whole.turn()
     for _ in range(5):
         cut.turn()
-    first = save(cut, tmp_path, {}, 1.0, None)
+    first = cut.save(tmp_path, {}, 1.0, None)
     cut.turn()
-    second = save(cut, tmp_path, {}, 2.0, first)
+    second = cut.save(tmp_path, {}, 2.0, first)
     resumed = OnlineRun(config)
-    assert restore(resumed, second) == 2.0
+    assert resumed.restore(second) == 2.0
     for _ in range(3):
         resumed.turn()
     assert resumed.counts == whole.counts
-    assert same(resumed.learner._replace(key=0), whole.learner._replace(key=0))
+    assert same(resumed.learner.state._replace(key=0), whole.learner.state._replace(key=0))
     assert same(resumed.actors.standing, whole.actors.standing)
-    assert same(resumed.draw(4)[0].observation, whole.draw(4)[0].observation)
+    drawn = [draw(run.replay, config, 100).learnt.observation for run in (resumed, whole)]
+    assert same(*drawn)
 
 
 def test_damaged_games_are_noticed(tmp_path):
     run = OnlineRun(variant("none"))
     run.turn()
-    checkpoint = save(run, tmp_path, {}, 0.0, None)
+    checkpoint = run.save(tmp_path, {}, 0.0, None)
     damaged = bytearray((checkpoint / GAMES).read_bytes())
     damaged[-1] ^= 1
     (checkpoint / GAMES).write_bytes(bytes(damaged))
     with pytest.raises(UserError, match=r"games.safetensors is damaged"):
-        restore(OnlineRun(variant("none")), checkpoint)
+        OnlineRun(variant("none")).restore(checkpoint)

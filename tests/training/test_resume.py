@@ -20,8 +20,9 @@ from r2a.errors import UserError
 from r2a.experiments.gridroboman.presets import SMOKE
 from r2a.training.checkpoint import latest_checkpoint
 from r2a.training.collect.gridroboman import ScriptedConfig, collect
+from r2a.training.course import refuse_nan
 from r2a.training.metrics import read_metrics
-from r2a.training.offline import refuse_nan, train
+from r2a.training.offline import train
 
 
 @pytest.fixture(scope="module")

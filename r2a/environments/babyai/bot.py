@@ -277,5 +277,3 @@ class ExpertBot(BabyAIBot):
                 if (i + k, j + m) not in came_from:
                     queue.append(((i + k, j + m, k, m), here))
         return None, None, came_from
-
-

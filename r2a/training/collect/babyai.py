@@ -171,9 +171,7 @@ def _tell(watch: Watch, task: ShardTask) -> None:
     watch(LEVEL_NAMES[task.level], len(shard.length), float(shard.reward.sum() / len(shard.length)))
 
 
-def _write(
-    config: BabyAICollectConfig, path: Path, tasks: Mapping[str, Sequence[ShardTask]], overwrite: bool
-) -> None:
+def _write(config: BabyAICollectConfig, path: Path, tasks: Mapping[str, Sequence[ShardTask]], overwrite: bool) -> None:
     """Put the shards together: level by level, all rows as long as the longest episode."""
     card = {name: _data_card(own) for name, own in tasks.items()}
     longest = max(level["longest"] for level in card.values())

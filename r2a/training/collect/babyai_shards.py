@@ -55,9 +55,7 @@ class Shard(NamedTuple):
 def play_shard(task: ShardTask) -> None:
     """Play a shard's episodes and write its file; the same task always gives the same shard."""
     dropped: Counter[str] = Counter()
-    episodes = [
-        _play_episode(task, task.start + offset, epsilon, dropped) for offset, epsilon in enumerate(task.noise)
-    ]
+    episodes = [_play_episode(task, task.start + offset, epsilon, dropped) for offset, epsilon in enumerate(task.noise)]
     shard = Shard(
         length=np.array([len(episode.action) for episode in episodes], np.int32),
         observation=np.concatenate([episode.observation for episode in episodes]),

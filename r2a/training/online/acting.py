@@ -85,9 +85,7 @@ class Actors:
             agent=jax.vmap(lambda _: agent.start(None))(jnp.arange(count)),
         )
 
-    def play(
-        self, agent: Agent, encoded: EncodedBatch | None, steps: int, key: PRNGKeyArray, first_step: int
-    ) -> Chunk:
+    def play(self, agent: Agent, encoded: EncodedBatch | None, steps: int, key: PRNGKeyArray, first_step: int) -> Chunk:
         """Some steps of every lane; their randomness is a function of `key` and of the steps' numbers.
 
         A lane whose episode ends takes one row more, for what it saw last, and goes on with the next episode.
@@ -109,9 +107,7 @@ class Actors:
             )
             observation, ended = step.observation, step.ended
             if ended.any():
-                rows.append(
-                    (observation, chosen, step.reward, discount, nowhere, everywhere, stored, step.truncated)
-                )
+                rows.append((observation, chosen, step.reward, discount, nowhere, everywhere, stored, step.truncated))
                 observation = self.lanes.restart(ended)
             self.standing = Standing(
                 frames=self._look(observation, ended),

@@ -68,9 +68,7 @@ def trajectories_of(sampled: Sampled, states: StoredStates) -> RetrievalBatch:
     return RetrievalBatch(trajectories, returns)
 
 
-def learning_batch(
-    learnt: Sampled, read: Sampled | None, burn_in: int, states: StoredStates
-) -> LearningBatch:
+def learning_batch(learnt: Sampled, read: Sampled | None, burn_in: int, states: StoredStates) -> LearningBatch:
     """What a learner step sees: one task, its sequences, and what is retrieved for them."""
 
     def one_task(tree):

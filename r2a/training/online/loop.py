@@ -2,73 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import jax
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from safetensors.numpy import load_file, save_file
 
 from r2a.agents.agent import Agent
-from r2a.agents.build import build_agent
-from r2a.agents.learner import start_learning, update
-from r2a.agents.objective import LearningBatch
-from r2a.config import AtariConfig, LearnerConfig, MinAtarConfig, OnlineConfig
-from r2a.data.replay.sequences import Sampled, SequenceReplay
+from r2a.config import OnlineConfig
+from r2a.data.replay.files import load_replay, save_replay
+from r2a.data.replay.sequences import SequenceReplay
 from r2a.data.replay.store import ReplaySpec
-from r2a.environments.atari.lanes import make_atari
-from r2a.environments.lanes import Lanes, LanesSpec
-from r2a.environments.minatar.lanes import make_minatar
+from r2a.environments.lanes import FinishedEpisode, LanesSpec
+from r2a.training.checkpoint import load_checkpoint, save_checkpoint
 from r2a.training.online.acting import Actors, epsilon_ladder
-from r2a.training.online.batches import StoredStates, learning_batch, trajectories_of
-from r2a.types import EncodedBatch, LearnerState, RetrievalBatch
+from r2a.training.online.learning import Learner, draw, draw_to_read, run_keys
+from r2a.training.online.worlds import make_lanes
+from r2a.types import EncodedBatch
 
-DRAW, REFRESH = range(2)
-"""What draws from the replay are for: each has random numbers of its own."""
-
-
-def make_lanes(config: OnlineConfig, count: int, seed: int) -> Lanes:
-    """Games of the run's world."""
-    world: dict[str, tuple[Callable[..., Lanes], AtariConfig | MinAtarConfig]] = {
-        "atari": (make_atari, config.atari),
-        "minatar": (make_minatar, config.minatar),
-    }
-    make, settings = world[config.environment]
-    return make(settings, count, seed)
-
-
-def observation_shape(config: OnlineConfig, spec: LanesSpec) -> tuple[int, ...]:
-    """What an agent sees at a step: one frame, or several."""
-    return (config.replay.stack, *spec.observation_shape) if config.replay.stack > 1 else spec.observation_shape
-
-
-def run_keys(seed: int) -> tuple[PRNGKeyArray, PRNGKeyArray, PRNGKeyArray]:
-    """Keys for the first parameters, for learning, and for acting."""
-    agent_key, run_key, act_key = jax.random.split(jax.random.key(seed), 3)
-    return agent_key, run_key, act_key
-
-
-def initial_state(config: OnlineConfig, spec: LanesSpec) -> LearnerState:
-    """The learner state before the first step, a function of the run's seed."""
-    agent_key, run_key, _ = run_keys(config.seed)
-    agent = build_agent(config.agent, observation_shape(config, spec), spec.num_actions, agent_key)
-    return start_learning(agent, config.learner, run_key)
-
-
-@partial(jax.jit, static_argnames="config", donate_argnames="state")
-def learn(
-    state: LearnerState, batch: LearningBatch, config: LearnerConfig
-) -> tuple[LearnerState, dict[str, Float[Array, ""]], Float[Array, " b"]]:
-    """One learner step; its randomness is a function of the run's key and the step's number."""
-    state, metrics, priority = update(state, batch, jax.random.fold_in(state.key, state.step), config)
-    return state, metrics, priority[0]
-
-
-@jax.jit
-def encode(agent: Agent, batch: RetrievalBatch) -> EncodedBatch | None:
-    """A retrieval batch as actors hold it."""
-    return agent.prepare(batch)[0]
+GAMES = "games.safetensors"
+REPLAY = "replay"
 
 
 class Counts(NamedTuple):
@@ -79,19 +33,86 @@ class Counts(NamedTuple):
     updates: int = 0
 
 
+def updates_due(config: OnlineConfig, counts: Counts) -> int:
+    """How many updates may follow now: none before there is enough to learn from, then as many as the ratio says."""
+    beyond = counts.sequences - config.replay.minimum
+    owed = beyond * config.acting.samples_per_insert / config.batch_size
+    return max(int(owed) - counts.updates, 0)
+
+
+def mean_figures(steps: list[dict[str, float]]) -> dict[str, float]:
+    """The mean of each figure over learner steps; nothing, if there were none."""
+    return {name: float(np.mean([figures[name] for figures in steps])) for name in (steps[0] if steps else ())}
+
+
+def make_replay(config: OnlineConfig, spec: LanesSpec, state_size: int) -> SequenceReplay:
+    """An empty replay for the games of a run."""
+    frame = ReplaySpec(spec.observation_shape, spec.observation_dtype, state_size=state_size)
+    return SequenceReplay(config.replay, frame, config.acting.lanes)
+
+
+@runtime_checkable
+class Run(Protocol):
+    """An online run, wherever its parts are."""
+
+    config: OnlineConfig
+    counts: Counts
+
+    @property
+    def steps(self) -> int:
+        """Steps of the environment so far, all lanes together."""
+        ...
+
+    @property
+    def fresh(self) -> bool:
+        """Whether what actors read has just been drawn: a run can be saved then."""
+        ...
+
+    @property
+    def agent(self) -> Agent:
+        """With the newest parameters."""
+        ...
+
+    @property
+    def encoded(self) -> EncodedBatch | None:
+        """What actors read."""
+        ...
+
+    def turn(self) -> dict[str, float]:
+        """Act, keep what was done, and learn as often as the ratio of samples to inserts allows."""
+        ...
+
+    def finished(self) -> list[FinishedEpisode]:
+        """The games that came to their end since this was asked last."""
+        ...
+
+    def save(self, folder: str | Path, saved: Mapping[str, Any], seconds: float, previous: Path | None) -> Path:
+        """Write a checkpoint; `previous` is the one before, if any."""
+        ...
+
+    def restore(self, checkpoint: Path) -> float:
+        """Go on where a run of the same settings was saved; returns its seconds of training."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the games."""
+        ...
+
+
+def replay_before(previous: Path | None) -> Path | None:
+    """The replay of the checkpoint before, if it is still there: what has not changed since is not written again."""
+    return previous / REPLAY if previous is not None and previous.is_dir() else None
+
+
 class OnlineRun:
     """All that changes in the course of a run: learner, replay, games, and where each of them is."""
 
     def __init__(self, config: OnlineConfig):
         self.config = config
         lanes = make_lanes(config, config.acting.lanes, config.seed)
-        self.learner = initial_state(config, lanes.spec)
-        self.reads = config.agent.retrieval.variant in ("full", "agent_query")
-        self.states = StoredStates.of(self.learner.params)
-        spec = lanes.spec
-        frame = ReplaySpec(spec.observation_shape, spec.observation_dtype, state_size=self.states.size)
-        self.replay = SequenceReplay(config.replay, frame, config.acting.lanes)
-        self.actors = Actors(lanes, config.replay.stack, epsilon_ladder(config.acting), self.learner.params)
+        self.learner = Learner(config, lanes.spec)
+        self.replay = make_replay(config, lanes.spec, self.learner.stored_states.size)
+        self.actors = Actors(lanes, config.replay.stack, epsilon_ladder(config.acting), self.learner.agent)
         self.counts = Counts()
         self.encoded: EncodedBatch | None = None
         self.act_key = run_keys(config.seed)[2]
@@ -102,56 +123,90 @@ class OnlineRun:
         """Steps of the environment so far, all lanes together."""
         return self.counts.turns * self.config.steps_per_turn
 
+    @property
+    def agent(self) -> Agent:
+        """With the newest parameters."""
+        return self.learner.agent
+
+    @property
+    def fresh(self) -> bool:
+        """Whether what actors read has just been drawn: a run can be saved then."""
+        return self.counts.turns % self.config.acting.refresh_turns == 0
+
     def turn(self) -> dict[str, float]:
         """Act, keep what was done, and learn as often as the ratio of samples to inserts allows."""
         config, turns = self.config, self.counts.turns
         per_turn = config.acting.steps_per_turn
-        chunk = self.actors.play(self.learner.params, self.encoded, per_turn, self.act_key, turns * per_turn)
+        chunk = self.actors.play(self.agent, self.encoded, per_turn, self.act_key, turns * per_turn)
         ready = self.replay.add(*chunk)
         self.counts = self.counts._replace(turns=turns + 1, sequences=self.counts.sequences + ready.slots.size)
-        metrics = self.learn()
-        if self.counts.turns % config.acting.refresh_turns == 0:
+        metrics = mean_figures(self.learn())
+        if self.encoded is not None:
+            # How old, in steps of all lanes together, what actors read was at the end of the turn.
+            metrics["retrieval/age"] = float((turns % config.acting.refresh_turns + 1) * config.steps_per_turn)
+        if self.fresh:
             self.refresh()
         return metrics
 
-    def learn(self) -> dict[str, float]:
-        """The updates that are due; the mean of each metric."""
-        totals: dict[str, float] = {}
-        due = self.due()
-        for _ in range(due):
-            learnt, read = self.draw(self.config.batch.learning)
-            batch = learning_batch(learnt, read, self.config.replay.burn_in, self.states)
-            self.learner, metrics, priority = learn(self.learner, batch, self.config.learner)
-            self.replay.update_priorities(learnt.drawn.ids, np.asarray(priority))
+    def learn(self) -> list[dict[str, float]]:
+        """The updates that are due; the figures of each."""
+        figures = []
+        for _ in range(updates_due(self.config, self.counts) if self.replay.ready else 0):
+            drawn = draw(self.replay, self.config, self.counts.updates)
+            step, priority = self.learner.update(drawn)
+            self.replay.update_priorities(drawn.learnt.drawn.ids, priority)
             self.counts = self.counts._replace(updates=self.counts.updates + 1)
-            for name, value in metrics.items():
-                totals[name] = totals.get(name, 0.0) + float(value) / due
-        return totals
-
-    def due(self) -> int:
-        """How many updates may follow now: none before the replay is ready, then as many as the ratio says."""
-        if not self.replay.ready:
-            return 0
-        beyond = self.counts.sequences - self.config.replay.minimum
-        owed = beyond * self.config.acting.samples_per_insert / self.config.batch.learning
-        return max(int(owed) - self.counts.updates, 0)
-
-    def draw(self, learning: int) -> tuple[Sampled, Sampled | None]:
-        """Sequences to learn from and, for agents that read, others to retrieve from."""
-        number = np.random.SeedSequence(self.config.seed, spawn_key=(DRAW, self.counts.updates))
-        generator = np.random.default_rng(number)
-        if not self.reads:
-            return self.replay.sample(learning, generator), None
-        first, second = self.replay.draw_apart(learning, self.config.batch.retrieval, generator)
-        return self.replay.gather(first), self.replay.gather(second)
+            figures.append(step)
+        return figures
 
     def refresh(self) -> None:
         """Draw and encode the actors' retrieval batch anew; before there is enough to read, it is empty."""
-        if not self.reads:
-            return
-        number = np.random.SeedSequence(self.config.seed, spawn_key=(REFRESH, self.counts.turns))
-        count, sampled = self.config.batch.retrieval, None
-        if self.replay.ready:
-            _, drawn = self.replay.draw_apart(1, count, np.random.default_rng(number))
-            sampled = self.replay.gather(drawn)
-        self.encoded = encode(self.learner.params, trajectories_of(sampled or self.replay.blank(count), self.states))
+        self.encoded = self.learner.encode(draw_to_read(self.replay, self.config, self.counts.turns))
+
+    def read_from(self, replay: SequenceReplay) -> None:
+        """Have the actors read from another run's replay; another agent's memory of it means nothing to this one."""
+        read = draw_to_read(replay, self.config, self.counts.turns)
+        assert read is not None
+        self.encoded = self.learner.encode(read._replace(state=np.zeros_like(read.state)))
+
+    def finished(self) -> list[FinishedEpisode]:
+        """The games that came to their end since this was asked last."""
+        return self.actors.lanes.finished()
+
+    def close(self) -> None:
+        """Let go of the games."""
+        self.actors.lanes.close()
+
+    def save(self, folder: str | Path, saved: Mapping[str, Any], seconds: float, previous: Path | None) -> Path:
+        """Learner, games, replay and counts of this moment, in one checkpoint."""
+
+        def attach(partial: Path) -> None:
+            save_file(self.actors.lanes.state(), partial / GAMES)
+            save_replay(self.replay, partial / REPLAY, replay_before(previous))
+
+        state = (self.learner.state, self.actors.standing)
+        return save_run(folder, state, self.steps, saved, seconds, self.counts, attach)
+
+    def restore(self, checkpoint: Path) -> float:
+        """Go on where a run of the same settings was saved; returns its seconds of training."""
+        like = (self.learner.state, self.actors.standing)
+        (self.learner.state, self.actors.standing), extra = load_checkpoint(checkpoint, like)
+        self.counts = Counts(*(extra[name] for name in Counts._fields))
+        self.actors.lanes.restore(load_file(checkpoint / GAMES))
+        load_replay(self.replay, checkpoint / REPLAY)
+        self.refresh()
+        return extra["train_seconds"]
+
+
+def save_run(
+    folder: str | Path,
+    state: Any,
+    steps: int,
+    saved: Mapping[str, Any],
+    seconds: float,
+    counts: Counts,
+    attach: Callable[[Path], None],
+) -> Path:
+    """The checkpoint of an online run."""
+    extra = {"train_seconds": seconds, **counts._asdict()}
+    return save_checkpoint(folder, state, step=steps, config=saved, extra=extra, attach=attach)

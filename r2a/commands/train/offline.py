@@ -1,4 +1,4 @@
-"""r2a train: learn from a data set."""
+"""r2a train gridroboman | babyai: learn from a data set."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from r2a.config import RunConfig
 from r2a.data.dataset import find_dataset
 from r2a.experiments.presets import EXPERIMENTS, arm, preset
 from r2a.training.compilation import use_compilation_cache
+from r2a.training.course import Interrupted, Progress
 from r2a.training.evaluate import score_name, sources_to_evaluate
 from r2a.training.metrics import read_metrics, tensorboard_is_installed
-from r2a.training.offline import Interrupted, Progress, read_config, train
+from r2a.training.offline import read_config, train
 from r2a.training.tasks import choose_tasks
 from r2a.viewer.curves import curves_of_sources, plot_curves
 
@@ -29,6 +30,7 @@ class Train:
     """Learn from a data set, with or without retrieval.
 
     A preset sets all options below; each can be overridden. Go on with a run that was stopped by --resume.
+    Agents that learn while they act: `r2a train atari --help`, `r2a train minatar --help`.
 
     Agents of gridroboman: ra_dqn; dqn, without retrieval; dqn_matched, the same with as many parameters; ra_dqn_random,
     which reads random tasks' data.
@@ -59,22 +61,8 @@ class Train:
     config: Annotated[RunConfig, tyro.conf.arg(name="")] = field(default_factory=RunConfig)
 
 
-def named_preset(argv: Sequence[str]) -> tuple[str, str]:
-    """The environment and the preset that the command line names: they decide the defaults of all other options."""
-    environment, name = "gridroboman", "laptop"
-    for i, argument in enumerate(argv):
-        if argument in EXPERIMENTS and (i == 0 or not argv[i - 1].startswith("--")):
-            environment = argument
-        if argument == "--preset" and i + 1 < len(argv):
-            name = argv[i + 1]
-        if argument.startswith("--preset="):
-            name = argument.partition("=")[2]
-    return environment, name
-
-
-def main(argv: Sequence[str]) -> int:
-    """Train with a progress bar; end with a table."""
-    environment, name = named_preset(argv)
+def main(argv: Sequence[str], environment: str, name: str) -> int:
+    """Train with a progress bar; end with a table. `name` is the preset's."""
     default = Train(environment, preset=name, config=preset(environment, name))  # type: ignore[arg-type]
     options = parse(Train, argv, "train", default=default)
     use_compilation_cache()

@@ -1,0 +1,1 @@
+"""The same run with its parts in processes of their own, on a Ray cluster."""

@@ -1,0 +1,136 @@
+"""What runs in the processes of a cluster: players with games, the replay, the learner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import ray
+
+from r2a.agents.agent import Agent
+from r2a.config import OnlineConfig
+from r2a.data.replay.files import load_replay, save_replay
+from r2a.data.replay.sequences import SequenceIds
+from r2a.environments.lanes import FinishedEpisode, LanesSpec
+from r2a.training.checkpoint import load_checkpoint
+from r2a.training.online.acting import Actors, Chunk, epsilon_ladder
+from r2a.training.online.learning import Batch, Learner, draw, draw_to_read, run_keys
+from r2a.training.online.loop import make_replay, mean_figures
+from r2a.training.online.worlds import make_lanes
+from r2a.types import EncodedBatch, LearnerState
+
+
+class Played(NamedTuple):
+    """What a player did in a turn."""
+
+    chunk: Chunk
+    finished: list[FinishedEpisode]
+
+
+class Player:
+    """Some of a run's lanes, and the agents in them."""
+
+    def __init__(self, config: OnlineConfig, number: int, players: int, life: int):
+        """`life` tells a player from those of the same number before it: no two play the same games."""
+        count = config.acting.lanes // players
+        seed = np.random.SeedSequence(config.seed, spawn_key=(number, life))
+        self.config = config
+        self.lanes = make_lanes(config, count, int(seed.generate_state(1)[0]))
+        self.epsilon = epsilon_ladder(config.acting)[number * count : (number + 1) * count]
+        self.key = jax.random.fold_in(jax.random.fold_in(run_keys(config.seed)[2], number), life)
+        self.actors: Actors | None = None
+
+    def play(self, agent: Agent, encoded: EncodedBatch | None, turn: int) -> Played:
+        """One turn."""
+        if self.actors is None:
+            self.actors = Actors(self.lanes, self.config.replay.stack, self.epsilon, agent)
+        steps = self.config.acting.steps_per_turn
+        chunk = self.actors.play(agent, encoded, steps, self.key, turn * steps)
+        return Played(chunk, self.lanes.finished())
+
+
+class ReplayServer:
+    """The replay, for all the others."""
+
+    def __init__(self, config: OnlineConfig, spec: LanesSpec, state_size: int):
+        self.config = config
+        self.replay = make_replay(config, spec, state_size)
+
+    def add(self, players: list[Played | None]) -> tuple[int, bool]:
+        """Write a turn; of players that are away, nothing. Returns how many sequences are new, and whether to learn."""
+        ready = self.replay.add(*put_together([None if p is None else p.chunk for p in players]))
+        return int(ready.slots.size), self.replay.ready
+
+    def draw(self, number: int) -> Batch:
+        """What the learner's step of that number sees."""
+        return draw(self.replay, self.config, number)
+
+    def draw_to_read(self, number: int) -> Any:
+        """What players read."""
+        return draw_to_read(self.replay, self.config, number)
+
+    def update_priorities(self, ids: SequenceIds, priorities: np.ndarray) -> None:
+        """Of sequences that were learnt from."""
+        self.replay.update_priorities(ids, priorities)
+
+    def save(self, folder: Path, previous: Path | None) -> None:
+        """Write the replay of this moment."""
+        save_replay(self.replay, folder, previous)
+
+    def load(self, folder: Path) -> None:
+        """Be the replay that was saved."""
+        load_replay(self.replay, folder)
+
+
+class LearnerServer:
+    """The learner; it draws from the replay by itself."""
+
+    def __init__(self, config: OnlineConfig, spec: LanesSpec, replay: Any, checkpoint: Path | None):
+        self.learner, self.replay = Learner(config, spec), replay
+        self.updates = 0
+        if checkpoint is not None:
+            self.learner.state, extra = load_checkpoint(checkpoint, self.learner.state)
+            self.updates = extra["updates"]
+
+    def started(self) -> tuple[int, int]:
+        """Updates so far, and the size of the states to be stored."""
+        return self.updates, self.learner.stored_states.size
+
+    def learn(self, count: int, turn: int) -> tuple[tuple[int, int, dict[str, float]], Agent, EncodedBatch | None]:
+        """Some updates, each drawn while the one before is done; then what players need for their next turn."""
+        figures = []
+        coming: Any = self.replay.draw.remote(self.updates) if count else None
+        for i in range(count):
+            drawn: Any = ray.get(coming)
+            if i + 1 < count:
+                coming = self.replay.draw.remote(self.updates + 1)
+            step, priority = self.learner.update(drawn)
+            self.replay.update_priorities.remote(drawn.learnt.drawn.ids, priority)
+            self.updates += 1
+            figures.append(step)
+        read: Any = ray.get(self.replay.draw_to_read.remote(turn)) if self.learner.config.reads else None
+        agent, encoded = jax.tree.map(np.asarray, (self.learner.agent, self.learner.encode(read)))
+        return (self.updates, turn, mean_figures(figures)), agent, encoded
+
+    def state(self) -> LearnerState:
+        """All of it, to be saved."""
+        return self.learner.state._replace(key=jax.random.key_data(self.learner.state.key))
+
+
+def put_together(chunks: list[Chunk | None]) -> Chunk:
+    """Chunks of all players as one: lane after lane, and rows that not all have are not present."""
+    given = [chunk for chunk in chunks if chunk is not None]
+    rows, lanes = max(chunk.reward.shape[1] for chunk in given), given[0].reward.shape[0]
+
+    def column(name: str) -> np.ndarray:
+        parts = []
+        for chunk in chunks:
+            like = getattr(chunk or given[0], name)
+            missing = rows - (like.shape[1] if chunk is not None else 0)
+            padding = np.zeros((lanes, missing, *like.shape[2:]), like.dtype)
+            parts.append(padding if chunk is None else np.concatenate([like, padding], axis=1))
+        return np.concatenate(parts)
+
+    return Chunk(*(column(name) for name in Chunk._fields))

@@ -1,0 +1,256 @@
+"""The run that is spread over a Ray cluster.
+
+While players play a turn, the learner does the updates that the turns before have made due: it is never more than a
+turn behind, which is what holds the ratio of samples to inserts. Parameters travel through Ray's object store.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import ray
+from ray.exceptions import RayActorError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from r2a.agents.agent import Agent
+from r2a.config import OnlineConfig
+from r2a.data.replay.sequences import SequenceIds
+from r2a.environments.lanes import FinishedEpisode
+from r2a.errors import UserError
+from r2a.training.checkpoint import load_checkpoint
+from r2a.training.online.cluster.processes import LearnerServer, Played, Player, ReplayServer
+from r2a.training.online.learning import Learner
+from r2a.training.online.loop import REPLAY, Counts, replay_before, save_run, updates_due
+from r2a.training.online.worlds import make_lanes
+from r2a.types import EncodedBatch, LearnerState
+
+
+class ClusterRun:
+    """An online run whose parts are Ray's actors."""
+
+    def __init__(self, config: OnlineConfig, address: str = "local", players: int = 4, patience: float = 300.0):
+        """Join the cluster at `address` (auto: the one on this machine), or have one of our own (local).
+
+        A player that does not answer for `patience` seconds is replaced, as one that has died is.
+        """
+        if players < 1 or config.acting.lanes % players:
+            raise UserError(f"acting.lanes is {config.acting.lanes}, but it must be a multiple of players = {players}.")
+        self.config, self.patience, self.players_count = config, patience, players
+        lanes = make_lanes(config, 1, config.seed)
+        self.spec = lanes.spec
+        lanes.close()
+        connect(address)
+        # What is saved is written by the replay's process: it has to be where the run folder is.
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        enough = ray.cluster_resources().get("CPU", 0) >= players + 2
+        self._as_actor: dict[str, Any] = {
+            "num_cpus": 1 if enough else 0,
+            "runtime_env": {"env_vars": process_settings()},
+        }
+        self._at_home: dict[str, Any] = {**self._as_actor, "scheduling_strategy": here}
+        self.counts = Counts()
+        self.newest: Path | None = None
+        self.replaced = {"players": 0, "learners": 0}
+        state_size = Learner(config, self.spec).stored_states.size
+        self.replay: Any = ray.remote(**self._at_home)(ReplayServer).remote(config, self.spec, state_size)
+        self.learner = self._new_learner()
+        self.lives = [0] * players
+        self.players = [self._new_player(number) for number in range(players)]
+        self._finished: list[FinishedEpisode] = []
+        self._begin()
+
+    @property
+    def steps(self) -> int:
+        """Steps of the environment so far, all lanes together."""
+        return self.counts.turns * self.config.steps_per_turn
+
+    @property
+    def fresh(self) -> bool:
+        """Whether a run can be saved: always, games are not."""
+        return True
+
+    @property
+    def agent(self) -> Agent:
+        """With the newest parameters that players have."""
+        return ray.get(self._agent)
+
+    @property
+    def encoded(self) -> EncodedBatch | None:
+        """What players read."""
+        return ray.get(self._encoded)
+
+    def turn(self) -> dict[str, float]:
+        """Collect what was played, have it kept, and let playing and learning go on at the same time."""
+        played = self._collect()
+        # Of what was read in this turn: when it was drawn, the turn before the one before had just ended.
+        age = {"retrieval/age": float((self.counts.turns + 1 - self._drawn_at) * self.config.steps_per_turn)}
+        figures = self._learnt() | (age if self.config.reads else {})
+        new, ready = self._of_replay(self.replay.add.remote(played))
+        turns, sequences = self.counts.turns + 1, self.counts.sequences + new
+        self.counts = self.counts._replace(turns=turns, sequences=sequences)
+        self._finished += [episode for player in played if player is not None for episode in player.finished]
+        self._learn(updates_due(self.config, self.counts) if ready else 0)
+        self._play()
+        return figures | {f"rl/replaced_{name}": float(count) for name, count in self.replaced.items()}
+
+    def finished(self) -> list[FinishedEpisode]:
+        """The games that came to their end since this was asked last."""
+        finished, self._finished = self._finished, []
+        return finished
+
+    def save(self, folder: str | Path, saved: Mapping[str, Any], seconds: float, previous: Path | None) -> Path:
+        """Learner, replay and counts of this moment, in one checkpoint; the games begin anew after a resume."""
+        self._learnt()
+        state: LearnerState = ray.get(self.learner.state.remote())
+        state = state._replace(key=jax.random.wrap_key_data(state.key))
+
+        def attach(partial: Path) -> None:
+            where = (partial / REPLAY).absolute()
+            before = replay_before(previous)
+            self._of_replay(self.replay.save.remote(where, None if before is None else before.absolute()))
+
+        self.newest = save_run(folder, state, self.steps, saved, seconds, self.counts, attach).absolute()
+        self._learn(0)
+        return self.newest
+
+    def restore(self, checkpoint: Path) -> float:
+        """Go on where a run of the same settings was saved; returns its seconds of training."""
+        self.newest = checkpoint.absolute()
+        ray.kill(self.learner)
+        self.learner = self._new_learner()
+        _, extra = load_checkpoint(checkpoint, Learner(self.config, self.spec).state)
+        self.counts = Counts(*(extra[name] for name in Counts._fields))
+        self._of_replay(self.replay.load.remote(self.newest / REPLAY))
+        for number in range(len(self.players)):
+            self._replace(number, life=1 + self.counts.turns)
+        self._begin()
+        return extra["train_seconds"]
+
+    def close(self) -> None:
+        """Stop all processes of the run."""
+        for actor in (*self.players, self.learner, self.replay):
+            ray.kill(actor)
+        ray.shutdown()
+
+    def _begin(self) -> None:
+        """Nothing has been played and nothing is being learnt."""
+        self._playing: dict[Any, int] = {}
+        self._drawn_at = self.counts.turns
+        self._learn(0)
+        self._learnt()
+        self._play()
+
+    def _new_learner(self) -> Any:
+        made = ray.remote(**self._at_home)(LearnerServer)
+        return made.remote(self.config, self.spec, self.replay, self.newest)
+
+    def _new_player(self, number: int) -> Any:
+        made = ray.remote(**self._as_actor)(Player)
+        return made.remote(self.config, number, self.players_count, self.lives[number])
+
+    def _replace(self, number: int, life: int | None = None) -> None:
+        ray.kill(self.players[number])
+        self.lives[number] = self.lives[number] + 1 if life is None else life
+        self.players[number] = self._new_player(number)
+
+    def _play(self) -> None:
+        """Have all players begin their next turn; successors that still play their first go on with that."""
+        busy = set(self._playing.values())
+        for number, player in enumerate(self.players):
+            if number not in busy:
+                self._playing[player.play.remote(self._agent, self._encoded, self.counts.turns)] = number
+
+    def _collect(self) -> list[Played | None]:
+        """A turn of every player; None of those that have died, whose successors take part in the next turn."""
+        played: list[Played | None] = [None] * len(self.players)
+        waiting, successors, heard = self._playing, {}, time.monotonic()
+        while waiting:
+            done, _ = ray.wait(list(waiting), timeout=1.0)
+            for reference in done:
+                number, heard = waiting.pop(reference), time.monotonic()
+                try:
+                    played[number] = ray.get(reference)
+                except RayActorError:
+                    successors |= self._succeed(number)
+            if time.monotonic() - heard > self.patience:
+                for number in waiting.values():
+                    successors |= self._succeed(number)
+                waiting = {}
+            if not waiting and not any(played):  # all have died: nothing goes on before a successor is done
+                waiting, successors, heard = successors, {}, time.monotonic()
+        self._playing = successors
+        return played
+
+    def _succeed(self, number: int) -> dict[Any, int]:
+        """Another player in place of one that is gone, playing already."""
+        self.replaced["players"] += 1
+        self._replace(number)
+        return {self.players[number].play.remote(self._agent, self._encoded, self.counts.turns): number}
+
+    def _learn(self, count: int) -> None:
+        """Let the learner begin its next updates."""
+        self._learning = self.learner.learn.options(num_returns=3).remote(count, self.counts.turns)
+
+    def _learnt(self) -> dict[str, float]:
+        """Wait for the updates under way; their figures. A learner that has died goes on from its last checkpoint."""
+        if self._learning is None:
+            return {}
+        done, agent, encoded = self._learning
+        self._learning = None
+        try:
+            updates, self._drawn_at, figures = ray.get(done)
+        except RayActorError:
+            self._of_replay(self.replay.update_priorities.remote(*no_priorities()))  # has it died, too?
+            self.replaced["learners"] += 1
+            self.learner = self._new_learner()
+            self._learn(0)
+            return self._learnt()
+        self.counts = self.counts._replace(updates=updates)
+        self._agent, self._encoded = agent, encoded
+        return figures
+
+    def _of_replay(self, reference: Any) -> Any:
+        """The replay's answer; without the replay there is nothing to go on with."""
+        try:
+            return ray.get(reference)
+        except RayActorError as gone:
+            kept = "go on from its last checkpoint with --resume" if self.newest else "it has saved nothing yet"
+            raise UserError(f"The process that held the replay has died and the run has stopped; {kept}.") from gone
+
+
+def no_priorities() -> tuple[SequenceIds, np.ndarray]:
+    """Of no sequence at all: a question that a replay answers if it is alive."""
+    nothing = np.zeros(0, np.int64)
+    return SequenceIds(nothing, nothing), np.zeros(0)
+
+
+def connect(address: str) -> None:
+    """Join a cluster, or have one of our own for as long as this process lives."""
+    if ray.is_initialized():
+        raise UserError("This process is part of a Ray cluster already.")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray asks for it; there is no GPU to hide
+    os.environ.setdefault("RAY_worker_niceness", "0")  # by default, whatever else runs on the machine comes first
+    try:
+        host, colon, port = address.rpartition(":")
+        if colon:  # Ray itself would wait for minutes
+            socket.create_connection((host, int(port)), timeout=10).close()
+        where: dict[str, Any] = {} if address == "local" else {"address": address}
+        ray.init(**where, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    except (OSError, ValueError) as reason:
+        raise UserError(
+            f"There is no Ray cluster at {address!r}: start one with `ray start --head`, or say --ray-address local."
+        ) from reason
+
+
+def process_settings() -> dict[str, str]:
+    """One core for every process: there are as many processes as there is work."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    return {"XLA_FLAGS": f"{flags} --xla_cpu_multi_thread_eigen=false".strip(), "JAX_PLATFORMS": "cpu"}

@@ -1,0 +1,218 @@
+"""A real Ray cluster on this machine: players, replay and learner are processes, some of which are killed."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from r2a.cli import main
+from r2a.errors import UserError
+from r2a.experiments.games.presets import MINATAR_SMOKE, arm
+from r2a.training.checkpoint import latest_checkpoint
+from r2a.training.metrics import read_metrics
+from r2a.training.online.acting import Chunk
+from r2a.training.online.batches import learning_batch
+from r2a.training.online.cluster.processes import put_together
+from r2a.training.online.cluster.run import ClusterRun
+from r2a.training.online.learning import Learner, NotFiniteError
+from r2a.training.online.loop import OnlineRun
+from r2a.training.online.train import pace_of
+
+ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.xdist_group("ray")
+PLAIN = arm(MINATAR_SMOKE, "r2d2")
+
+
+def chunk(lanes: int, rows: int, number: int) -> Chunk:
+    flags = np.ones((lanes, rows), bool)
+    numbers = np.full((lanes, rows), number, np.float32)
+    return Chunk(
+        np.full((lanes, rows, 2, 2), number, np.uint8),
+        numbers.astype(np.int32),
+        numbers,
+        numbers,
+        flags,
+        flags,
+        numbers[..., None],
+        flags,
+    )
+
+
+def test_chunks_are_put_together_lane_by_lane_and_what_is_missing_is_not_present():
+    whole = put_together([chunk(2, 3, 7), None, chunk(2, 5, 9)])
+    assert whole.observation.shape == (6, 5, 2, 2)
+    assert whole.present.sum(1).tolist() == [3, 3, 0, 0, 5, 5]
+    assert whole.reward[:, 0].tolist() == [7, 7, 0, 0, 9, 9]
+    assert whole.observation[4:].min() == 9
+
+
+def process_of(actor) -> int:
+    return ray.get(actor.__ray_call__.remote(lambda self: os.getpid()))
+
+
+def wait_for_death(process: int) -> None:
+    deadline = time.time() + 30
+    while Path(f"/proc/{process}").exists() and time.time() < deadline:
+        time.sleep(0.05)
+
+
+def test_players_and_learner_are_replaced_when_they_are_killed(tmp_path: Path):
+    run = ClusterRun(PLAIN, "local", players=4)
+    try:
+        while run.counts.updates < 5:
+            run.turn()
+        assert run.replaced == {"players": 0, "learners": 0}
+        first = run.save(tmp_path, {}, 1.0, None)
+
+        victim = process_of(run.players[2])
+        os.kill(victim, signal.SIGKILL)
+        wait_for_death(victim)
+        before = run.counts
+        for _ in range(6):
+            run.turn()
+        assert run.replaced["players"] == 1
+        assert run.counts.sequences > before.sequences
+        assert process_of(run.players[2]) != victim
+
+        second = run.save(tmp_path, {}, 2.0, first)
+        saved = run.counts.updates
+        for _ in range(2):
+            run.turn()
+        os.kill(process_of(run.learner), signal.SIGKILL)
+        figures = [run.turn() for _ in range(5)]
+        assert run.replaced["learners"] == 1
+        assert run.counts.updates > saved
+        assert all(np.isfinite(value) for step in figures for value in step.values())
+        run._learnt()
+        assert pace_of(run)["rl/samples_per_insert"] == pytest.approx(PLAIN.acting.samples_per_insert, abs=0.1)
+        assert run.finished()
+        agent = run.agent
+        assert not np.array_equal(jax.tree.leaves(agent)[0], jax.tree.leaves(Learner(PLAIN, run.spec).agent)[0])
+
+        counts = run.counts
+        assert run.restore(second) == 2.0
+        assert run.counts.updates == saved < counts.updates
+        run.turn()
+
+        os.kill(process_of(run.replay), signal.SIGKILL)
+        with pytest.raises(UserError, match=r"held the replay has died.*--resume"):
+            run.turn()
+    finally:
+        run.close()
+    assert not ray.is_initialized()
+
+
+def test_a_player_that_does_not_answer_is_replaced():
+    run = ClusterRun(replace(PLAIN, seed=5), "local", players=2, patience=15.0)
+    try:
+        run.turn()
+        stopped = process_of(run.players[1])
+        os.kill(stopped, signal.SIGSTOP)
+        for _ in range(2):
+            run.turn()
+        assert run.replaced["players"] == 1
+        assert process_of(run.players[1]) != stopped
+    finally:
+        run.close()
+
+
+def ray_processes(session: str) -> list[str]:
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return [line for line in listed if session in line]
+
+
+def test_the_command_joins_a_cluster_goes_on_after_an_interrupt_and_leaves_nothing_behind(tmp_path: Path):
+    short = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # sockets lie in it, whose names must not be long
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    head = subprocess.Popen(
+        [
+            *(Path(sys.executable).parent / "ray", "start", "--head", "--block", "--include-dashboard=false"),
+            *("--num-cpus=2", f"--port={port}", f"--temp-dir={short}", "--disable-usage-stats"),
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "RAY_worker_niceness": "0"},
+        start_new_session=True,
+    )
+    options = ["--preset", "smoke", "--game", "breakout", "--steps", "2000", "--name", "joined"]
+    spread = ["--ray-address", f"127.0.0.1:{port}", "--players", "2"]
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "r2a.cli", "train", *arguments, *spread]
+        return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    try:
+        deadline = time.time() + 60
+        while time.time() < deadline:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.2)
+        time.sleep(3.0)
+        run = start("minatar", "--agent", "ra_r2d2", *options)
+        folder = tmp_path / "runs" / "joined"
+        deadline = time.time() + 240
+        while run.poll() is None and (not (folder / "metrics.jsonl").exists() or len(read_metrics(folder)) < 12):
+            assert time.time() < deadline
+            time.sleep(0.1)
+        run.send_signal(signal.SIGINT)
+        assert run.wait(timeout=120) == 130, run.communicate()[0]
+        assert latest_checkpoint(folder) is not None
+        done = len(read_metrics(folder))
+        again = start("--resume", "runs/joined")
+        assert again.wait(timeout=240) == 0, again.communicate()[0]
+        lines = read_metrics(folder)
+        assert len(lines) == 50 > done
+        assert lines[-1]["rl/samples_per_insert"] == pytest.approx(1.0, abs=0.15)
+        assert lines[-1]["retrieval/age"] == 80
+        assert "eval/score" in lines[-1]
+        assert head.poll() is None  # the cluster is not ours to stop
+    finally:
+        os.killpg(head.pid, signal.SIGKILL)  # asked politely, it would take half a minute
+        head.wait(timeout=60)
+        deadline = time.time() + 30
+        while ray_processes(short) and time.time() < deadline:
+            time.sleep(0.2)
+        shutil.rmtree(short)
+    assert ray_processes(short) == []
+
+
+def test_what_cannot_be_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(UserError, match=r"acting.lanes is 4.*players = 3"):
+        ClusterRun(PLAIN, "local", players=3)
+    arguments = ["train", "minatar", "--preset", "smoke", "--runs", str(tmp_path), "--ray-address", "127.0.0.1:1"]
+    assert main(arguments) == 2
+    assert "no Ray cluster at '127.0.0.1:1'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_in_one_process_ray_is_not_even_imported(tmp_path: Path):
+    program = (
+        "import sys; from r2a.cli import main; "
+        f"assert main(['train', 'minatar', '--preset', 'smoke', '--agent', 'r2d2', '--runs', {str(tmp_path)!r}]) == 0; "
+        "assert 'ray' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=300)
+
+
+def test_a_step_that_is_not_finite_can_travel():
+    run = OnlineRun(PLAIN)
+    batch = learning_batch(run.replay.blank(2), None, 0, run.learner.stored_states)
+    travelled = pickle.loads(pickle.dumps(NotFiniteError("rl/loss", float("nan"), batch)))
+    assert travelled.name == "rl/loss"
+    assert travelled.batch.sequences.action.shape == batch.sequences.action.shape

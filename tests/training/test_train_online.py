@@ -1,0 +1,201 @@
+"""Online runs from the command line: recorded, stopped, broken, gone on with, evaluated and filmed."""
+
+from __future__ import annotations
+
+import errno
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from PIL import Image
+
+from r2a.cli import main
+from r2a.errors import UserError
+from r2a.experiments.games.presets import MINATAR_SMOKE, PRESETS, arm
+from r2a.training.checkpoint import latest_checkpoint, load_checkpoint
+from r2a.training.metrics import read_metrics
+from r2a.training.online import learning, train
+from r2a.training.online.learning import initial_state, learn
+from r2a.training.online.loop import OnlineRun
+from r2a.training.online.worlds import with_game
+from tests.training.test_resume import stop_midway, without_times
+
+PLAIN = arm(with_game(MINATAR_SMOKE, "breakout"), "r2d2")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which an agent that reads has learnt a little."""
+    folder = tmp_path_factory.mktemp("online")
+    options = ["--preset", "smoke", "--game", "breakout", "--runs", str(folder), "--no-tensorboard"]
+    assert main(["train", "minatar", *options]) == 0
+    return folder
+
+
+def test_a_run_says_how_it_went(trained: Path):
+    folder = trained / "ra_r2d2-breakout-0"
+    lines = read_metrics(folder)
+    assert [line["step"] for line in lines] == list(range(40, 401, 40))
+    assert [line["step"] for line in lines if "eval/score" in line] == [200, 400]
+    last = lines[-1]
+    assert last["rl/updates"] > 10
+    assert last["rl/samples_per_insert"] == pytest.approx(1.0, abs=0.1)
+    assert last["retrieval/age"] == 40
+    assert any("rl/score" in line for line in lines)
+    with Image.open(folder / "scores.png") as plot:
+        assert plot.size[0] > 400
+
+
+def test_a_trained_agent_is_evaluated_and_filmed(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = str(trained / "ra_r2d2-breakout-0")
+    assert main(["evaluate", run, "--json", "--film", str(tmp_path / "film.gif")]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert len(result["scores"]) == MINATAR_SMOKE.play.episodes
+    assert result["score"] == pytest.approx(np.mean(result["scores"]))
+    last = read_metrics(run)[-1]
+    assert result["score"] == last["eval/score"]  # the checkpoint holds all that the score depends on
+    with Image.open(tmp_path / "film.gif") as film:
+        middle = sorted(zip(result["scores"], result["lengths"], strict=True))[0]
+        assert film.n_frames <= middle[1] + 1
+        assert film.n_frames > 1
+    assert main(["evaluate", run, "--episodes", "3"]) == 0
+    assert "breakout" in capsys.readouterr().out
+
+
+def test_what_is_read_can_be_swapped_and_must_fit(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = trained / "ra_r2d2-breakout-0"
+    train.train(arm(with_game(MINATAR_SMOKE, "freeway"), "r2d2"), tmp_path / "freeway")
+    own, other = train.load_run(run), train.load_run(run)
+    other.read_from(own.replay)
+    assert not np.array_equal(own.encoded.states, other.encoded.states)  # it does not begin with the agent's memory
+    assert main(["evaluate", str(run), "--retrieve-from", str(tmp_path / "freeway")]) == 2
+    assert "plays freeway" in capsys.readouterr().err
+    assert main(["evaluate", str(tmp_path / "freeway"), "--retrieve-from", str(run)]) == 2
+    assert "reads nothing" in capsys.readouterr().err
+
+
+def test_killed_and_interrupted_runs_go_on_as_if_they_had_not_stopped(tmp_path: Path):
+    def start(*options: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "r2a.cli", "train", *options]
+        return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    new = ("minatar", "--preset", "smoke", "--game", "breakout", "--steps", "1200", "--name")
+    whole = start(*new, "whole")
+    assert whole.wait(timeout=300) == 0, whole.communicate()[0]
+    for number in (signal.SIGKILL, signal.SIGINT):
+        name = f"stopped-{number}"
+        process = start(*new, name)
+        stop_midway(process, tmp_path / "runs" / name, number)
+        if number == signal.SIGINT:
+            assert process.returncode == 130
+            assert latest_checkpoint(tmp_path / "runs" / name) is not None
+        assert len(read_metrics(tmp_path / "runs" / name)) < 30
+        resumed = start("--resume", f"runs/{name}")
+        assert resumed.wait(timeout=300) == 0, resumed.communicate()[0]
+        assert without_times(tmp_path / "runs" / name) == without_times(tmp_path / "runs" / "whole")
+        states = [load_state(tmp_path / "runs" / n) for n in (name, "whole")]
+        assert states[0] == states[1]
+
+
+def load_state(folder: Path) -> bytes:
+    checkpoint = latest_checkpoint(folder)
+    assert checkpoint is not None
+    return (checkpoint / "state.safetensors").read_bytes()
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_keeps_what_led_there(tmp_path, monkeypatch):
+    broken_at = 5
+
+    def breaks(state, batch, config):
+        state, metrics, priority = learn(state, batch, config)
+        return state, metrics | {"rl/loss": np.float32(np.nan if int(state.step) > broken_at else 0.5)}, priority
+
+    monkeypatch.setattr(learning, "learn", breaks)
+    config = replace(PLAIN, checkpoint_every=40)
+    with pytest.raises(UserError, match=r"rl/loss became nan in update 5.*not_finite.*learning-rate"):
+        train.train(config, tmp_path / "run")
+    good = latest_checkpoint(tmp_path / "run")
+    assert good is not None
+    run = OnlineRun(config)
+    run.restore(good)
+    assert run.counts.updates <= broken_at
+    kept = latest_checkpoint(tmp_path / "run" / "not_finite")
+    assert kept is not None
+    drawn = learning.draw(run.replay, config, 0)
+    like = learning.learning_batch(drawn.learnt, drawn.read, config.replay.burn_in, run.learner.stored_states)
+    batch, _ = load_checkpoint(kept, like)
+    assert batch.sequences.action.shape == (1, 4, 10)
+
+
+def test_a_full_disk_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, monkeypatch):
+    config = replace(PLAIN, checkpoint_every=80)
+    whole = OnlineRun.save
+
+    def full(run, *rest):
+        if run.steps > 160:
+            monkeypatch.setattr("r2a.training.online.loop.save_file", no_space)
+        return whole(run, *rest)
+
+    def no_space(*given):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(OnlineRun, "save", full)
+    with pytest.raises(UserError, match="the disk is full"):
+        train.train(config, tmp_path / "run")
+    monkeypatch.undo()
+    newest = latest_checkpoint(tmp_path / "run")
+    assert newest is not None
+    assert newest.name == "step_00000160"
+    run = train.train(config, tmp_path / "run", resume=True)
+    assert run.steps == config.steps
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["minatar", "--game", "chess"], "no such game"),
+        (["atari", "--game", "pongg"], "choose pong"),
+        (["minatar", "--agent", "ppo"], "choose one of ra_r2d2, r2d2, ra_r2d2_slots_only"),
+        (["minatar", "--preset", "paper"], "no preset 'paper'; choose one of laptop, smoke"),
+        (["minatar", "--steps", "41"], "multiple of"),
+        (["minatar", "--runs", "/proc/nowhere"], "/proc/nowhere"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(options, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    preset = [] if "--preset" in options else ["--preset", "smoke"]
+    assert main(["train", *options, *preset]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_the_same_run_is_gone_on_with(trained: Path):
+    with pytest.raises(UserError, match="other settings"):
+        train.train(PLAIN, trained / "ra_r2d2-breakout-0", resume=True)
+
+
+@pytest.mark.parametrize("world", PRESETS)
+def test_presets_learn_in_their_world(world, tmp_path):
+    config = arm(PRESETS[world]["smoke"], "r2d2")
+    run = train.train(config, tmp_path / "run")
+    last = read_metrics(tmp_path / "run")[-1]
+    assert run.counts.updates > 0
+    assert ("eval/human_normalised" in last) == (world == "atari")
+
+
+def test_nothing_is_compiled_twice():
+    run = OnlineRun(replace(PLAIN, seed=3))
+    learn.clear_cache()
+    while run.counts.updates < 3:
+        run.turn()
+    assert learn._cache_size() == 1
+    reading = initial_state(MINATAR_SMOKE, run.actors.lanes.spec)
+    assert not [leaf for leaf in jax.tree.leaves(reading) if getattr(leaf, "weak_type", False)]
