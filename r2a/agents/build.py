@@ -33,7 +33,7 @@ def build_agent(
     if config.core.kind == "gru":
         core = Memory(state_size, config.core.size, num_actions, jax.random.fold_in(key, 1))
         state_size = config.core.size
-    z_size = 0 if config.retrieval.variant == "none" else config.retrieval.slot_size
+    z_size = 0 if config.retrieval.variant in ("none", "auxiliary_only") else config.retrieval.slot_size
     return Agent(
         encoder=build_encoder(config.encoder, shape, encoder_key),
         core=core,

@@ -84,8 +84,9 @@ class AuxiliaryConfig:
 class RetrievalConfig:
     """The retrieval process (Sec. 2.2, 2.3, Algorithm 1) and its ablations."""
 
-    variant: Literal["none", "full", "agent_query", "slots_only"] = "full"
-    """none: the plain agent; full: Algorithm 1; agent_query: ablation A-1; slots_only: ablation A-2."""
+    variant: Literal["none", "full", "agent_query", "slots_only", "auxiliary_only"] = "full"
+    """none: the plain agent; full: Algorithm 1; agent_query: ablation A-1; slots_only: ablation A-2; auxiliary_only:
+    the plain agent, whose encoder also learns by the auxiliary losses of a retrieval batch that it never reads."""
     slots: int = 4  # App. gridroboman hyperparameters
     """Slots, each with a query of its own."""
     slot_size: int = 256  # ours
@@ -94,8 +95,6 @@ class RetrievalConfig:
     """Numbers in a query and in a key."""
     trajectories: int = 64  # App. gridroboman hyperparameters: n_retrieval, per task
     """Trajectories in a retrieval batch, per task."""
-    best_of: int = 1  # ours: App. computational complexity has "those trajectories which are of high return"
-    """Every one of them is the one with the highest return out of so many that are drawn (1: any)."""
     taught_by: int = 0  # ours: 0 is all of them
     """How many of them, per task, teach encoder and summariser (0: all); the others are read without a gradient."""
     length: int = 0  # ours: 0 is the whole episode; ablation A-3 sets 5
@@ -145,7 +144,6 @@ class RetrievalConfig:
             "slot_size",
             "key_size",
             "trajectories",
-            "best_of",
             "k_traj",
             "sharpness",
             "retrievals_per_step",
@@ -197,6 +195,17 @@ class RetrievalConfig:
             self.slot_periods,
             f"it must list one period greater than zero for each of the {self.slots} slots, or be empty",
         )
+
+
+    @property
+    def reads(self) -> bool:
+        """Whether anything is read from a retrieval batch."""
+        return self.variant in ("full", "agent_query")
+
+    @property
+    def needs_batch(self) -> bool:
+        """Whether there has to be a retrieval batch to learn from."""
+        return self.reads or self.variant == "auxiliary_only"
 
 
 @dataclass(frozen=True)

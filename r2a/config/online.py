@@ -91,16 +91,11 @@ class OnlineConfig:
         read = self.agent.retrieval.trajectories
         needed = read + 3 * self.batch_size  # a sequence shares frames with one before, one after
         require(
-            not self.reads or self.replay.minimum >= needed,
+            not self.agent.retrieval.needs_batch or self.replay.minimum >= needed,
             "replay.minimum",
             self.replay.minimum,
             f"{self.batch_size} sequences to learn from and {read} that share no frame with them need {needed}",
         )
-
-    @property
-    def reads(self) -> bool:
-        """Whether the agent reads from the replay."""
-        return self.agent.retrieval.variant in ("full", "agent_query")
 
     @property
     def steps_per_turn(self) -> int:

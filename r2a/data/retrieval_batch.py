@@ -94,7 +94,7 @@ def load_resident(dataset: OfflineDataset, data_config: DataConfig) -> ResidentD
 def check_fits(dataset: OfflineDataset, config: RunConfig, *, to_learn: bool = True) -> None:
     """Refuse settings that this data set cannot serve, in learning or only in a test, with one clear sentence."""
     data, retrieval = config.data, config.agent.retrieval
-    if retrieval.variant in ("none", "slots_only"):
+    if not retrieval.needs_batch:
         return
     dealt = data.learn_from == "all_episodes"
     tasks = range(min(data.num_tasks, len(dataset.task_names)))
@@ -181,15 +181,13 @@ def draw_sequences(
 def place_pieces(data: ResidentData, task: Int[Array, ""], config: RetrievalConfig, key: PRNGKeyArray) -> Places:
     """Distinct retrieval episodes of the task, and where in each the configured piece begins; consumes `key`.
 
-    One episode from each of n equal parts of the (shuffled) table: distinct without sorting. Where several candidates
-    are drawn from each part, the one with the highest return is taken.
+    One episode from each of n equal parts of the (shuffled) table: distinct without sorting.
     """
     place_key, piece_key = jax.random.split(key)
     n, count = config.trajectories, data.retrieval.count[task]
     bounds = (jnp.arange(n + 1) * count) // n
-    place = jax.random.randint(place_key, (config.best_of, n), bounds[:-1], bounds[1:])
-    candidates = data.retrieval.episode(task, place)
-    episode = candidates[data.episode_return[candidates].argmax(0), jnp.arange(n)]
+    place = jax.random.randint(place_key, (n,), bounds[:-1], bounds[1:])
+    episode = data.retrieval.episode(task, place)
     first = jnp.zeros(n, jnp.int32)
     if config.piece == "random":
         slack = jnp.maximum(data.length[episode] - (config.length or data.reward.shape[1]), 0)

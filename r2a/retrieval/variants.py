@@ -117,15 +117,13 @@ class Retrieval(eqx.Module):
             states = states_along(some)
             return states, jax.vmap(self.summariser)(some, states)
 
-        total, taught_by = len(trajectories.task_id), self.config.taught_by
-        every = self.config.trajectories // taught_by if taught_by else 1
-        if every == 1 or total % every:
-            states, summaries = encode(trajectories)
-            return states, summaries, self.auxiliary.losses(trajectories, summaries)
-        grouped = jax.tree.map(lambda a: a.reshape(total // every, every, *a.shape[1:]), trajectories)
-        teachers = jax.tree.map(lambda a: a[:, 0], grouped)
-        others = jax.tree.map(lambda a: a[:, 1:].reshape(total - total // every, *a.shape[2:]), grouped)
+        total, every = len(trajectories.task_id), one_teaches_in(len(trajectories.task_id), self.config)
+        teachers = jax.tree.map(lambda a: a[::every], trajectories)
         taught = encode(teachers)
+        if every == 1:
+            return *taught, self.auxiliary.losses(teachers, taught[1])
+        grouped = jax.tree.map(lambda a: a.reshape(total // every, every, *a.shape[1:]), trajectories)
+        others = jax.tree.map(lambda a: a[:, 1:].reshape(total - total // every, *a.shape[2:]), grouped)
         read = jax.lax.stop_gradient(encode(others))
 
         def in_order(first: Array, rest: Array) -> Array:
@@ -238,4 +236,42 @@ class NoRetrieval(WithoutBatch):
         return Retrieved.of(reading, s, jnp.zeros_like(s), jnp.zeros(0))
 
 
-VARIANTS = {"none": NoRetrieval, "full": Retrieval, "agent_query": Retrieval, "slots_only": SlotsOnly}
+class AuxiliaryOnly(NoRetrieval):
+    """The plain agent with the auxiliary losses: a control for what retrieval owes to them, and not to reading."""
+
+    summariser: Summariser
+    auxiliary: AuxiliaryHeads
+    config: RetrievalConfig = eqx.field(static=True)
+
+    def __init__(self, config: RetrievalConfig, state_size: int, num_actions: int, key: PRNGKeyArray):
+        k1, k2 = jax.random.split(key)
+        self.summariser = Summariser(config, state_size, num_actions, k1)
+        self.auxiliary = AuxiliaryHeads(config, num_actions, k2)
+        self.config = config
+
+    def prepare(
+        self, batch: RetrievalBatch | None, states_along: Callable[[Trajectory], Float[Array, "N L d"]]
+    ) -> tuple[None, dict[str, Float[Array, ""]]]:
+        """Nothing to read; the auxiliary losses of what would have been."""
+        assert batch is not None
+        if self.config.ranking == "return":
+            batch = best_by_return(batch, self.config.k_traj)
+        every = one_teaches_in(len(batch.trajectories.task_id), self.config)
+        teachers = jax.tree.map(lambda a: a[::every], batch.trajectories)
+        summaries = jax.vmap(self.summariser)(teachers, states_along(teachers))
+        return None, self.auxiliary.losses(teachers, summaries)
+
+
+def one_teaches_in(trajectories: int, config: RetrievalConfig) -> int:
+    """One in so many of a batch's trajectories teaches encoder and summariser."""
+    every = config.trajectories // config.taught_by if config.taught_by else 1
+    return 1 if trajectories % every else every
+
+
+VARIANTS = {
+    "none": NoRetrieval,
+    "full": Retrieval,
+    "agent_query": Retrieval,
+    "slots_only": SlotsOnly,
+    "auxiliary_only": AuxiliaryOnly,
+}

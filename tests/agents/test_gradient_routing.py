@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import agent_config, make_agent, make_learning_batch, named_arrays
+from small import agent_config, make_agent, make_learning_batch, make_retrieval_batch, named_arrays
 
 from r2a.agents.objective import gradient
 from r2a.config import LearnerConfig, LossWeights
@@ -92,3 +92,26 @@ def test_the_rl_loss_trains_everything_that_acts(ranking):
     for name, size in sizes.items():
         if name.startswith(("retrieval.auxiliary.", "retrieval.process.bottleneck.prior")):
             assert size == 0, f"{name} has a gradient"
+
+
+@pytest.mark.parametrize("ranking", RANKINGS)
+def test_the_control_with_auxiliary_losses_alone_is_taught_by_them_and_reads_nothing(ranking):
+    changes = {"variant": "auxiliary_only"}
+    auxiliary = {"action": 1.0, "value": 1.0, "reward": 1.0}
+    assert_only(gradient_sizes(ranking, auxiliary, with_rl=False, **changes), *TRAINED_BY_AUXILIARY)
+    assert_only(gradient_sizes(ranking, {}, with_rl=True, **changes), "encoder.", "head.")
+
+
+@pytest.mark.parametrize("ranking", RANKINGS)
+def test_the_controls_auxiliary_losses_are_those_of_the_agent_that_reads(ranking):
+    full = make_agent(agent_config(ranking=ranking, summariser="linear"))
+    control = make_agent(agent_config(ranking=ranking, summariser="linear", variant="auxiliary_only"))
+    retrieval = eqx.tree_at(
+        lambda r: (r.summariser, r.auxiliary), control.retrieval, (full.retrieval.summariser, full.retrieval.auxiliary)
+    )
+    control = eqx.tree_at(lambda a: (a.encoder, a.retrieval), control, (full.encoder, retrieval))
+    batch = make_retrieval_batch()
+    encoded, losses = control.prepare(batch)
+    assert encoded is None
+    for name, value in full.prepare(batch)[1].items():
+        np.testing.assert_allclose(losses[name], value, rtol=1e-5)

@@ -32,6 +32,7 @@ from r2a.training.tasks import choose_tasks
         ("ra_rdqn_multi_no_ib", {"agent.retrieval.bottleneck"}),
         ("ra_rdqn_single", {"data.retrieve_from"}),
         ("ra_rdqn_random", {"data.retrieve_from"}),
+        ("rdqn_auxiliary", {"agent.retrieval.variant"}),
     ],
 )
 def test_an_arm_changes_exactly_what_it_names(name, changed):

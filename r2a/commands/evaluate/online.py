@@ -83,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
 
 def read_other(run: OnlineRun, folder: Path) -> None:
     """Have a run's actors read from another run's replay."""
-    if not run.config.reads:
+    if not run.config.agent.retrieval.reads:
         raise UserError("This agent reads nothing: --retrieve-from makes no difference to it.")
     other = load_run(folder)
     mine, theirs = run.actors.lanes.spec, other.actors.lanes.spec

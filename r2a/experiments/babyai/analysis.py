@@ -19,9 +19,10 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # after the choice of a back end without a screen
 
 Run = dict[str, Any]
-ORDER = ("rdqn", "ra_rdqn_random", "ra_rdqn_single", "ra_rdqn_multi_no_ib", "ra_rdqn_multi")
+ORDER = ("rdqn", "rdqn_auxiliary", "ra_rdqn_random", "ra_rdqn_single", "ra_rdqn_multi_no_ib", "ra_rdqn_multi")
 LABELS = {
     "rdqn": "RDQN",
+    "rdqn_auxiliary": "RDQN, auxiliary losses (control)",
     "ra_rdqn_random": "RA-RDQN, random level (control)",
     "ra_rdqn_single": "RA-RDQN, single-task",
     "ra_rdqn_multi_no_ib": "RA-RDQN, multi-task, without IB",
@@ -29,6 +30,7 @@ LABELS = {
 }
 COLOURS = {
     "rdqn": "#1f77b4",
+    "rdqn_auxiliary": "#17becf",
     "ra_rdqn_random": "#7f7f7f",
     "ra_rdqn_single": "#2ca02c",
     "ra_rdqn_multi_no_ib": "#9467bd",

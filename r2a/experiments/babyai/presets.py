@@ -136,7 +136,7 @@ SMOKE = replace(
 )
 
 PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE}
-ARMS = ("ra_rdqn_multi", "rdqn", "ra_rdqn_single", "ra_rdqn_multi_no_ib", "ra_rdqn_random")
+ARMS = ("ra_rdqn_multi", "rdqn", "ra_rdqn_single", "ra_rdqn_multi_no_ib", "ra_rdqn_random", "rdqn_auxiliary")
 
 
 def arm(config: RunConfig, name: str) -> RunConfig:
@@ -144,11 +144,13 @@ def arm(config: RunConfig, name: str) -> RunConfig:
 
     rdqn: no retrieval; single: reads from the episodes of its own level; multi_no_ib:
     without information bottleneck; random: reads a random level's episodes in training and test, the control for
-    capacity and auxiliary losses.
+    capacity and auxiliary losses; rdqn_auxiliary: no retrieval, but the auxiliary losses, which is not in the paper.
     """
     retrieval, data = config.agent.retrieval, config.data
     if name == "rdqn":
         retrieval = replace(retrieval, variant="none")
+    elif name == "rdqn_auxiliary":
+        retrieval = replace(retrieval, variant="auxiliary_only")
     elif name == "ra_rdqn_multi_no_ib":
         retrieval = replace(retrieval, bottleneck="identity")
     elif name == "ra_rdqn_single":

@@ -53,7 +53,7 @@ def source_tasks(source: Source, num_tasks: int, batches: int, key: PRNGKeyArray
 
 def sources_to_evaluate(config: RunConfig) -> tuple[Source, ...]:
     """What the agent is evaluated reading from, the one it was trained with first; without retrieval, it is one."""
-    if config.agent.retrieval.variant in ("none", "slots_only"):
+    if not config.agent.retrieval.reads:
         return ("right",)
     if config.data.retrieve_from == "all_tasks":
         return ("all_tasks",)

@@ -67,7 +67,7 @@ class Batch(NamedTuple):
 def draw(replay: SequenceReplay, config: OnlineConfig, number: int) -> Batch:
     """What the learner's step of that number sees."""
     generator = _generator(config, LEARN, number)
-    if not config.reads:
+    if not config.agent.retrieval.needs_batch:
         return Batch(replay.sample(config.batch_size, generator), None)
     first, second = replay.draw_apart(config.batch_size, config.agent.retrieval.trajectories, generator)
     return Batch(replay.gather(first), replay.gather(second))
@@ -75,7 +75,7 @@ def draw(replay: SequenceReplay, config: OnlineConfig, number: int) -> Batch:
 
 def draw_to_read(replay: SequenceReplay, config: OnlineConfig, number: int) -> Sampled | None:
     """What actors read in the turn of that number; nothing before there is enough, or where nothing is read."""
-    if not config.reads:
+    if not config.agent.retrieval.reads:
         return None
     count = config.agent.retrieval.trajectories
     if not replay.ready:

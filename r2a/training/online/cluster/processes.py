@@ -110,7 +110,7 @@ class LearnerServer:
             self.replay.update_priorities.remote(drawn.learnt.drawn.ids, priority)
             self.updates += 1
             figures.append(step)
-        read: Any = ray.get(self.replay.draw_to_read.remote(turn)) if self.learner.config.reads else None
+        read: Any = ray.get(self.replay.draw_to_read.remote(turn))
         agent, encoded = jax.tree.map(np.asarray, (self.learner.agent, self.learner.encode(read)))
         return (self.updates, turn, mean_figures(figures)), agent, encoded
 

@@ -92,7 +92,7 @@ class ClusterRun:
         played = self._collect()
         # Of what was read in this turn: when it was drawn, the turn before the one before had just ended.
         age = {"retrieval/age": float((self.counts.turns + 1 - self._drawn_at) * self.config.steps_per_turn)}
-        figures = self._learnt() | (age if self.config.reads else {})
+        figures = self._learnt() | (age if self.config.agent.retrieval.reads else {})
         new, ready = self._of_replay(self.replay.add.remote(played))
         turns, sequences = self.counts.turns + 1, self.counts.sequences + new
         self.counts = self.counts._replace(turns=turns, sequences=sequences)
