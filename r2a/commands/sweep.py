@@ -14,11 +14,17 @@ from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
 from r2a.experiments import sweep
 from r2a.experiments.babyai import analysis as babyai
+from r2a.experiments.games import analysis as games
 from r2a.experiments.gridroboman import analysis as gridroboman
 from r2a.experiments.worker import SWEEPS
 from r2a.training.course import Interrupted
 
-ANALYSES = {"gridroboman": gridroboman.analyse, "babyai": babyai.analyse}
+ANALYSES = {
+    "gridroboman": gridroboman.analyse,
+    "babyai": babyai.analyse,
+    "minatar": games.analyse,
+    "atari": games.analyse,
+}
 
 
 @dataclass(frozen=True)
@@ -29,14 +35,17 @@ class Sweep:
 
     babyai: success of RA-RDQN and its baselines on two sizes of data, and whose data it reads (Sec. 3.3, Table 1).
 
+    minatar, atari: score of R2D2, RA-R2D2 and its ablation A-2, learning while they act (Sec. 3.1).
+
     Examples:
       r2a sweep gridroboman --scale laptop
       r2a sweep gridroboman --scale laptop --only 10-none
       r2a sweep babyai --only ra_rdqn_multi-1000
+      r2a sweep minatar --only breakout
       r2a sweep gridroboman --analyse-only
     """
 
-    experiment: tyro.conf.Positional[Literal["gridroboman", "babyai"]]
+    experiment: tyro.conf.Positional[Literal["gridroboman", "babyai", "minatar", "atari"]]
     scale: Literal["smoke", "laptop", "paper"] = "laptop"
     dataset: str = ""
     """Name or path of the data set (default: the one the scale's preset names, collected if it is not there)."""

@@ -196,7 +196,6 @@ class RetrievalConfig:
             f"it must list one period greater than zero for each of the {self.slots} slots, or be empty",
         )
 
-
     @property
     def reads(self) -> bool:
         """Whether anything is read from a retrieval batch."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from r2a.config import EvaluationConfig, RunConfig
 from r2a.environments.babyai import LEVEL_NAMES
 from r2a.experiments.babyai.presets import ARMS, LAPTOP, LAPTOP_LEVELS, PAPER, SMOKE, SMOKE_LEVELS, arm
-from r2a.experiments.sweep import Experiment
+from r2a.experiments.offline import OfflineExperiment
 from r2a.training.collect.babyai import BabyAICollectConfig, collect
 
 
@@ -71,7 +71,7 @@ def make_dataset(scale: str, path: Path) -> None:
     collect(BabyAICollectConfig(levels=levels, episodes=max(SCALES[scale].trajectories_per_level)), path)
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = OfflineExperiment(
     "babyai",
     Path("results/babyai"),
     {name: scale.preset.data.dataset for name, scale in SCALES.items()},

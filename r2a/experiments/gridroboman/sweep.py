@@ -9,7 +9,7 @@ from typing import Literal
 
 from r2a.config import EvaluationConfig, RunConfig
 from r2a.experiments.gridroboman.presets import LAPTOP, PAPER, SMOKE, arm
-from r2a.experiments.sweep import Experiment
+from r2a.experiments.offline import OfflineExperiment
 from r2a.training.collect.gridroboman import OnlineConfig, ScriptedConfig, collect
 
 FINAL_EVALUATION = EvaluationConfig(episodes=16, retrieval_batches=8)
@@ -109,7 +109,7 @@ def make_dataset(scale: str, path: Path) -> None:
     collect(settings[scale], path)
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = OfflineExperiment(
     "gridroboman",
     Path("results/gridroboman"),
     {name: scale.preset.data.dataset for name, scale in SCALES.items()},
