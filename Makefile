@@ -36,7 +36,7 @@ check: setup ## lint and types
 bench-setup: .venv-bench/.installed ## the libraries that `r2a bench dqn` and `replay` compare with, into .venv-bench
 
 bench: setup ## all benchmarks, as JSON lines; with the peers if `make bench-setup` has been run
-	for what in environment games dqn replay retrieval growth; do $(BIN)/r2a bench $$what --json || exit 1; done
+	for what in environment games dqn replay online retrieval growth; do $(BIN)/r2a bench $$what --json || exit 1; done
 
 results: setup ## what is left of the sweeps, then their summaries, tables and figures
 	$(BIN)/r2a sweep gridroboman --scale laptop

@@ -65,9 +65,7 @@ def serve_updates(trajectories: int) -> None:
     data = random_episodes(per_task=trajectories // TASKS)
     agent = build_agent(config.agent, 148, ACTIONS, jax.random.key(0))
     state = start_learning(agent, config.learner, jax.random.key(1))
-    program = learner_steps.lower(
-        state, data, config.data, config.agent.retrieval, config.learner, UPDATES
-    ).compile()
+    program = learner_steps.lower(state, data, config.data, config.agent.retrieval, config.learner, UPDATES).compile()
 
     def work() -> None:
         nonlocal state

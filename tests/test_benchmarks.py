@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from benchmarks import bounds, dqn, environment, games, growth, replay, retrieval
+from benchmarks import bounds, dqn, environment, games, growth, online, replay, retrieval
 
 
 def test_products_are_counted_as_often_as_they_run():
@@ -48,6 +48,12 @@ def test_replay():
     assert {"peers", "best_peer", "ratio_best_peer", "sizes"} <= set(figures)
     assert set(figures["sizes"]) == {"vectors", "images"}
     assert all(size["microseconds"] > 0 for size in figures["sizes"].values())
+
+
+def test_online():
+    figures = online.run(quick=True)
+    assert {"update_ms", "steps_per_cpu_second", "share_of_acting"} <= set(figures["ra_r2d2"])
+    assert set(figures["steps_per_second"]) == {"one_process", "players_1"}
 
 
 def test_retrieval():

@@ -26,15 +26,16 @@ class Bench:
 
     environment: gridroboman against its pycolab reference; games: Atari against ale-py's own vector environment; dqn:
     sample and update against other libraries (installed by `make bench-setup`); replay: drawing, changing and adding
-    sequences against other libraries; retrieval: RA-DQN at the paper's size against the plain way; growth: time and
-    memory of a recurrent agent's update with 64, 256 and 1,280 retrieval trajectories.
+    sequences against other libraries; online: acting, drawing and learning of R2D2 and RA-R2D2, and steps per second
+    on a Ray cluster of 1, 2 and 4 players; retrieval: RA-DQN at the paper's size against the plain way; growth: time
+    and memory of a recurrent agent's update with 64, 256 and 1,280 retrieval trajectories.
 
     Examples:
       r2a bench environment
       r2a bench dqn --json
     """
 
-    what: tyro.conf.Positional[Literal["environment", "games", "dqn", "replay", "retrieval", "growth"]]
+    what: tyro.conf.Positional[Literal["environment", "games", "dqn", "replay", "online", "retrieval", "growth"]]
     json: bool = False
     """Print one JSON object instead of lines."""
     quick: bool = False

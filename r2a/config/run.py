@@ -134,6 +134,9 @@ class EvaluationConfig:
     """Retrieval batches per task."""
     trajectories: int = 0
     """Trajectories of each task in a retrieval batch (0: as in training)."""
+    values: Literal["as_read", "shuffled", "mean"] = "as_read"
+    """What is found where the agent reads: what happened next there; what happened next at another state of the batch;
+    or the mean of it all. An agent that does as well without the first has no use for what it reads."""
     epsilon: float = 6.5e-4  # Table 3
     """Share of random actions."""
     steps: int = 128  # ours

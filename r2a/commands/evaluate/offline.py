@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -32,6 +32,7 @@ class Evaluate:
     Examples:
       r2a evaluate runs/ra_dqn-10-0
       r2a evaluate runs/ra_dqn-10-0 --retrieve-from datasets/other --source right --json
+      r2a evaluate runs/ra_dqn-10-0 --values shuffled
     """
 
     run: tyro.conf.Positional[Path]
@@ -40,6 +41,9 @@ class Evaluate:
     source: Literal["right", "wrong", "random", "all_tasks", "all"] = "all"
     """Whose episodes are read: the evaluated task's, another one's, any one's, or all tasks' together; all: each of
     those that the agent was trained for."""
+    values: Literal["as_read", "shuffled", "mean"] = "as_read"
+    """What is found where the agent reads: what happened next there; what happened next at another state of the batch;
+    or the mean of it all. An agent that does as well without the first has no use for what it reads."""
     seed: int = 0
     datasets: Path = Path("datasets")
     json: bool = False
@@ -61,6 +65,7 @@ def main(argv: Sequence[str]) -> int:
     names = config.data.tasks or GRIDROBOMAN.spec.task_names[: config.data.num_tasks]
     if dataset.task_names[: len(names)] != tuple(names):
         raise UserError(f"{dataset.path} has other tasks than {options.run} was trained on; choose another data set.")
+    config = replace(config, evaluation=replace(config.evaluation, values=options.values))
     _, state = load_run(options.run, dataset)
     check_fits(dataset, config, to_learn=False)
     data = load_resident(dataset, config.data)

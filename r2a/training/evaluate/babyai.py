@@ -17,7 +17,7 @@ from r2a.config import RunConfig
 from r2a.data.retrieval_batch import ResidentData, draw_mixed_batch
 from r2a.environments.babyai import level_index
 from r2a.environments.babyai.worlds import Worlds
-from r2a.training.evaluate.sources import Evaluation, Source, retrieval_at_test, source_tasks, what_matters
+from r2a.training.evaluate.sources import Evaluation, Source, retrieval_at_test, source_tasks, spoiled, what_matters
 from r2a.types import AgentState, EncodedBatch, Frames
 
 
@@ -96,7 +96,8 @@ def prepare(
     """An encoded retrieval batch for each group, with episodes of all its sources; consumes `key`."""
 
     def one(tasks: Int[Array, " S"], key: PRNGKeyArray) -> EncodedBatch | None:
-        return agent.prepare(draw_mixed_batch(data, tasks, retrieval_at_test(config), key))[0]
+        encoded, _ = agent.prepare(draw_mixed_batch(data, tasks, retrieval_at_test(config), key))
+        return spoiled(encoded, config, jax.random.fold_in(key, 1))
 
     return jax.vmap(one)(sources, jax.random.split(key, sources.shape[0]))
 

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from r2a.config import RetrievalConfig, RunConfig
+from r2a.types import EncodedBatch
 
 Source = Literal["right", "wrong", "random", "all_tasks"]
 
@@ -65,6 +66,22 @@ def sources_to_evaluate(config: RunConfig) -> tuple[Source, ...]:
 def what_matters(config: RunConfig) -> RunConfig:
     """The config without what playing does not depend on, so that runs share one compiled program."""
     return RunConfig(agent=config.agent, data=config.data, evaluation=config.evaluation)
+
+
+def spoiled(encoded: EncodedBatch | None, config: RunConfig, key: PRNGKeyArray) -> EncodedBatch | None:
+    """What can be read, as `evaluation.values` says; consumes `key`. Keys stay: only what is found there changes."""
+    how = config.evaluation.values
+    if encoded is None or how == "as_read":
+        return encoded
+    values, valid = encoded.values.reshape(-1, encoded.values.shape[-1]), encoded.valid.ravel()
+    if how == "mean":
+        mean = jnp.where(valid[:, None], values, 0.0).sum(0) / jnp.maximum(valid.sum(), 1)
+        return encoded._replace(values=jnp.broadcast_to(mean, encoded.values.shape))
+    numbers = jnp.arange(len(valid))
+    # Valid states come first in both orders, so that each of them gets the value of another.
+    in_order = jnp.argsort(jnp.where(valid, numbers, len(valid) + numbers))
+    at_random = jnp.argsort(jnp.where(valid, jax.random.uniform(key, valid.shape), 2.0 + numbers))
+    return encoded._replace(values=values.at[in_order].set(values[at_random]).reshape(encoded.values.shape))
 
 
 def retrieval_at_test(config: RunConfig) -> RetrievalConfig:
