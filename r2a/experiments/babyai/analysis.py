@@ -28,6 +28,15 @@ LABELS = {
     "ra_rdqn_multi_no_ib": "RA-RDQN, multi-task, without IB",
     "ra_rdqn_multi": "RA-RDQN, multi-task",
 }
+SHORT = {
+    "rdqn": "RDQN",
+    "rdqn_auxiliary": "aux.",
+    "ra_rdqn_random": "random",
+    "ra_rdqn_single": "single",
+    "ra_rdqn_multi_no_ib": "no IB",
+    "ra_rdqn_multi": "multi",
+}
+"""The same where there is a column for each."""
 COLOURS = {
     "rdqn": "#1f77b4",
     "rdqn_auxiliary": "#17becf",
@@ -123,7 +132,7 @@ def level_table(runs: list[Run]) -> str:
     groups = grouped(runs)
     size = max(size for _, size in groups)
     arms = [arm for arm in ORDER if (arm, size) in groups]
-    lines = [["level", *(LABELS[arm] for arm in arms)], ["---"] * (len(arms) + 1)]
+    lines = [["level", *(SHORT[arm] for arm in arms)], ["---"] * (len(arms) + 1)]
     for level in levels_of(runs):
         scores = [[next(iter(run["per_task"].values()))[level] for run in groups[arm, size]] for arm in arms]
         mark = " (c)" if level in COMPOSITIONAL else ""
