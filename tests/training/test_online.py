@@ -137,6 +137,24 @@ def test_a_run_is_a_function_of_its_seed(name):
     assert not same(one.learner.agent, other.learner.agent)
 
 
+def test_cheaper_and_richer_ways_to_retrieve_learn_online():
+    """By return, from similar states, twice per step, on two time scales; after a burn-in; actors read what is old."""
+    retrieval = replace(RETRIEVAL, ranking="return", similar_states=3, k_states=3)
+    retrieval = replace(retrieval, retrievals_per_step=2, slot_periods=(1, 3))
+    run = OnlineRun(
+        replace(
+            SMALL,
+            agent=replace(SMALL.agent, retrieval=retrieval),
+            replay=replace(SMALL.replay, burn_in=3, trace=7),
+            acting=replace(SMALL.acting, refresh_turns=2),
+        )
+    )
+    ages = [run.turn()["retrieval/age"] for _ in range(8)]
+    assert ages == [40.0, 80.0] * 4
+    assert run.counts.updates > 2
+    assert all(np.isfinite(value) for value in run.turn().values())
+
+
 def test_samples_per_insert_is_held():
     run = OnlineRun(replace(variant("none"), acting=replace(SMALL.acting, samples_per_insert=2.0)))
     for _ in range(20):
