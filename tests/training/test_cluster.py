@@ -63,6 +63,11 @@ def process_of(actor) -> int:
     return ray.get(actor.__ray_call__.remote(lambda self: os.getpid()))
 
 
+def turns(run: ClusterRun, count: int) -> None:
+    for _ in range(count):
+        run.turn()
+
+
 def wait_for_death(process: int) -> None:
     deadline = time.time() + 30
     while Path(f"/proc/{process}").exists() and time.time() < deadline:
@@ -115,8 +120,9 @@ def test_players_and_learner_are_replaced_when_they_are_killed(tmp_path: Path):
     assert not ray.is_initialized()
 
 
-def test_a_player_that_does_not_answer_is_replaced():
-    run = ClusterRun(replace(PLAIN, seed=5), "local", players=2, patience=15.0)
+def test_a_player_that_does_not_answer_is_replaced_and_a_broken_step_is_reported():
+    config = replace(PLAIN, seed=5, learner=replace(PLAIN.learner, learning_rate=1e30))
+    run = ClusterRun(config, "local", players=2, patience=15.0)
     try:
         run.turn()
         stopped = process_of(run.players[1])
@@ -125,6 +131,9 @@ def test_a_player_that_does_not_answer_is_replaced():
             run.turn()
         assert run.replaced["players"] == 1
         assert process_of(run.players[1]) != stopped
+        with pytest.raises(NotFiniteError) as broken:
+            turns(run, 30)
+        assert broken.value.batch.sequences.action.shape == (1, 4, 10)
     finally:
         run.close()
 

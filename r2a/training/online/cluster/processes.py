@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -22,13 +22,6 @@ from r2a.training.online.worlds import make_lanes
 from r2a.types import EncodedBatch, LearnerState
 
 
-class Played(NamedTuple):
-    """What a player did in a turn."""
-
-    chunk: Chunk
-    finished: list[FinishedEpisode]
-
-
 class Player:
     """Some of a run's lanes, and the agents in them."""
 
@@ -42,13 +35,13 @@ class Player:
         self.key = jax.random.fold_in(jax.random.fold_in(run_keys(config.seed)[2], number), life)
         self.actors: Actors | None = None
 
-    def play(self, agent: Agent, encoded: EncodedBatch | None, turn: int) -> Played:
-        """One turn."""
+    def play(self, agent: Agent, encoded: EncodedBatch | None, turn: int) -> tuple[list[FinishedEpisode], Chunk]:
+        """One turn: the games that came to their end, and all that was done."""
         if self.actors is None:
             self.actors = Actors(self.lanes, self.config.replay.stack, self.epsilon, agent)
         steps = self.config.acting.steps_per_turn
         chunk = self.actors.play(agent, encoded, steps, self.key, turn * steps)
-        return Played(chunk, self.lanes.finished())
+        return self.lanes.finished(), chunk
 
 
 class ReplayServer:
@@ -58,9 +51,9 @@ class ReplayServer:
         self.config = config
         self.replay = make_replay(config, spec, state_size)
 
-    def add(self, players: list[Played | None]) -> tuple[int, bool]:
+    def add(self, *chunks: Chunk | None) -> tuple[int, bool]:
         """Write a turn; of players that are away, nothing. Returns how many sequences are new, and whether to learn."""
-        ready = self.replay.add(*put_together([None if p is None else p.chunk for p in players]))
+        ready = self.replay.add(*put_together(list(chunks)))
         return int(ready.slots.size), self.replay.ready
 
     def draw(self, number: int) -> Batch:
@@ -94,9 +87,9 @@ class LearnerServer:
             self.learner.state, extra = load_checkpoint(checkpoint, self.learner.state)
             self.updates = extra["updates"]
 
-    def started(self) -> tuple[int, int]:
-        """Updates so far, and the size of the states to be stored."""
-        return self.updates, self.learner.stored_states.size
+    def started(self) -> bool:
+        """Answered once all is loaded."""
+        return True
 
     def learn(self, count: int, turn: int) -> tuple[tuple[int, int, dict[str, float]], Agent, EncodedBatch | None]:
         """Some updates, each drawn while the one before is done; then what players need for their next turn."""

@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -26,11 +26,23 @@ from r2a.data.replay.sequences import SequenceIds
 from r2a.environments.lanes import FinishedEpisode
 from r2a.errors import UserError
 from r2a.training.checkpoint import load_checkpoint
-from r2a.training.online.cluster.processes import LearnerServer, Played, Player, ReplayServer
+from r2a.training.online.cluster.processes import LearnerServer, Player, ReplayServer
 from r2a.training.online.learning import Learner
 from r2a.training.online.loop import REPLAY, Counts, replay_before, save_run, updates_due
 from r2a.training.online.worlds import make_lanes
 from r2a.types import EncodedBatch, LearnerState
+
+
+class Played(NamedTuple):
+    """What a player did in a turn: games that came to their end, and where all of it is."""
+
+    finished: list[FinishedEpisode]
+    chunk: Any
+
+
+SEE_LOGS = "Ray keeps their logs in /tmp/ray/session_latest/logs."
+ROUNDS = 3
+"""So many times may all players die before they have done anything."""
 
 
 class ClusterRun:
@@ -48,6 +60,15 @@ class ClusterRun:
         self.spec = lanes.spec
         lanes.close()
         connect(address)
+        try:
+            self._start(players)
+        except BaseException:
+            ray.shutdown()
+            raise
+
+    def _start(self, players: int) -> None:
+        """Have all processes, and have them begin."""
+        config = self.config
         # What is saved is written by the replay's process: it has to be where the run folder is.
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         enough = ray.cluster_resources().get("CPU", 0) >= players + 2
@@ -93,7 +114,8 @@ class ClusterRun:
         # Of what was read in this turn: when it was drawn, the turn before the one before had just ended.
         age = {"retrieval/age": float((self.counts.turns + 1 - self._drawn_at) * self.config.steps_per_turn)}
         figures = self._learnt() | (age if self.config.agent.retrieval.reads else {})
-        new, ready = self._of_replay(self.replay.add.remote(played))
+        # What was done goes from the players to the replay; this process has but the address of it.
+        new, ready = self._of_replay(self.replay.add.remote(*(player and player.chunk for player in played)))
         turns, sequences = self.counts.turns + 1, self.counts.sequences + new
         self.counts = self.counts._replace(turns=turns, sequences=sequences)
         self._finished += [episode for player in played if player is not None for episode in player.finished]
@@ -109,7 +131,11 @@ class ClusterRun:
     def save(self, folder: str | Path, saved: Mapping[str, Any], seconds: float, previous: Path | None) -> Path:
         """Learner, replay and counts of this moment, in one checkpoint; the games begin anew after a resume."""
         self._learnt()
-        state: LearnerState = ray.get(self.learner.state.remote())
+        try:
+            state: LearnerState = ray.get(self.learner.state.remote())
+        except RayActorError:
+            self._learner_died()
+            state = ray.get(self.learner.state.remote())
         state = state._replace(key=jax.random.wrap_key_data(state.key))
 
         def attach(partial: Path) -> None:
@@ -142,7 +168,7 @@ class ClusterRun:
 
     def _begin(self) -> None:
         """Nothing has been played and nothing is being learnt."""
-        self._playing: dict[Any, int] = {}
+        self._playing: dict[Any, tuple[int, Any]] = {}
         self._drawn_at = self.counts.turns
         self._learn(0)
         self._learnt()
@@ -163,37 +189,45 @@ class ClusterRun:
 
     def _play(self) -> None:
         """Have all players begin their next turn; successors that still play their first go on with that."""
-        busy = set(self._playing.values())
+        busy = {number for number, _ in self._playing.values()}
         for number, player in enumerate(self.players):
             if number not in busy:
-                self._playing[player.play.remote(self._agent, self._encoded, self.counts.turns)] = number
+                self._playing |= self._playing_now(number, player)
+
+    def _playing_now(self, number: int, player: Any) -> dict[Any, tuple[int, Any]]:
+        """A player's next turn: the address of its games, with the player's number and the address of the rest."""
+        given = (self._agent, self._encoded, self.counts.turns)
+        finished, chunk = player.play.options(num_returns=2).remote(*given)
+        return {finished: (number, chunk)}
 
     def _collect(self) -> list[Played | None]:
         """A turn of every player; None of those that have died, whose successors take part in the next turn."""
         played: list[Played | None] = [None] * len(self.players)
-        waiting, successors, heard = self._playing, {}, time.monotonic()
+        waiting, successors, heard, rounds = self._playing, {}, time.monotonic(), 0
         while waiting:
             done, _ = ray.wait(list(waiting), timeout=1.0)
             for reference in done:
-                number, heard = waiting.pop(reference), time.monotonic()
+                (number, chunk), heard = waiting.pop(reference), time.monotonic()
                 try:
-                    played[number] = ray.get(reference)
+                    played[number] = Played(ray.get(reference), chunk)
                 except RayActorError:
                     successors |= self._succeed(number)
             if time.monotonic() - heard > self.patience:
-                for number in waiting.values():
+                for number, _ in waiting.values():
                     successors |= self._succeed(number)
                 waiting = {}
             if not waiting and not any(played):  # all have died: nothing goes on before a successor is done
-                waiting, successors, heard = successors, {}, time.monotonic()
+                waiting, successors, heard, rounds = successors, {}, time.monotonic(), rounds + 1
+                if rounds == ROUNDS:
+                    raise UserError(f"All players have died {ROUNDS} times; {SEE_LOGS}")
         self._playing = successors
         return played
 
-    def _succeed(self, number: int) -> dict[Any, int]:
+    def _succeed(self, number: int) -> dict[Any, tuple[int, Any]]:
         """Another player in place of one that is gone, playing already."""
         self.replaced["players"] += 1
         self._replace(number)
-        return {self.players[number].play.remote(self._agent, self._encoded, self.counts.turns): number}
+        return self._playing_now(number, self.players[number])
 
     def _learn(self, count: int) -> None:
         """Let the learner begin its next updates."""
@@ -208,14 +242,22 @@ class ClusterRun:
         try:
             updates, self._drawn_at, figures = ray.get(done)
         except RayActorError:
-            self._of_replay(self.replay.update_priorities.remote(*no_priorities()))  # has it died, too?
-            self.replaced["learners"] += 1
-            self.learner = self._new_learner()
+            self._learner_died()
             self._learn(0)
             return self._learnt()
         self.counts = self.counts._replace(updates=updates)
         self._agent, self._encoded = agent, encoded
         return figures
+
+    def _learner_died(self) -> None:
+        """Another learner in place of one that is gone, from its last checkpoint."""
+        self._of_replay(self.replay.update_priorities.remote(*no_priorities()))  # has it died, too?
+        self.replaced["learners"] += 1
+        self.learner = self._new_learner()
+        try:
+            ray.get(self.learner.started.remote())
+        except RayActorError as gone:
+            raise UserError(f"The learner's process dies as soon as it starts; {SEE_LOGS}") from gone
 
     def _of_replay(self, reference: Any) -> Any:
         """The replay's answer; without the replay there is nothing to go on with."""
