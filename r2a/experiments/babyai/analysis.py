@@ -7,16 +7,14 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 
 from r2a.environments.babyai import COMPOSITIONAL
+from r2a.experiments.figures import write_figure
 from r2a.experiments.statistics import Interval, t_interval
 from r2a.experiments.sweep import load_results
 from r2a.storage import atomic_write_text
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # after the choice of a back end without a screen
 
 Run = dict[str, Any]
 ORDER = ("rdqn", "rdqn_auxiliary", "ra_rdqn_random", "ra_rdqn_single", "ra_rdqn_multi_no_ib", "ra_rdqn_multi")
@@ -216,11 +214,7 @@ def plot_curves(runs: list[Run], path: Path) -> None:
         panel.set_xlabel("learner steps", fontsize=9)
         panel.set_ylim(0, 100)
     panels[0][0].set_ylabel("missions fulfilled, %", fontsize=9)
-    handles, labels = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncol=3, fontsize=8, frameon=False)
-    figure.tight_layout(rect=(0, 0.12, 1, 1))
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    write_figure(figure, path, 0.55)
 
 
 def analyse(results: Path, scale: str) -> str:

@@ -7,15 +7,13 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 
+from r2a.experiments.figures import write_figure
 from r2a.experiments.statistics import interquartile_mean, iqm_interval, t_interval
 from r2a.experiments.sweep import load_results
 from r2a.storage import atomic_write_text
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # after the choice of a back end without a screen
 
 Run = dict[str, Any]
 LABELS = {"r2d2": "R2D2", "ra_r2d2_slots_only": "RA-R2D2, slots only (A-2)", "ra_r2d2": "RA-R2D2"}
@@ -109,11 +107,7 @@ def plot(runs: list[Run], path: Path, x: str) -> None:
         panel.grid(axis="y", color="#e5e7eb")
         panel.spines[["top", "right"]].set_visible(False)
     axes[0][0].set_ylabel("score (mean and range of seeds)", fontsize=9)
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncol=3, fontsize=9, frameon=False)
-    figure.tight_layout(rect=(0, 0.09, 1, 1))
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    write_figure(figure, path, 0.35)
 
 
 def analyse(results: Path, scale: str) -> str:

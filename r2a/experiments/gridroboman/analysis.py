@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 
 from r2a.environments.gridroboman.expert import ceilings_and_floors
+from r2a.experiments.figures import write_figure
 from r2a.experiments.gridroboman.sweep import ARM_ORDER
 from r2a.experiments.statistics import t_interval
 from r2a.experiments.sweep import load_results
 from r2a.storage import atomic_write_text
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # after the choice of a back end without a screen
 
 LABELS = {
     "ra_dqn": "RA-DQN",
@@ -108,11 +106,7 @@ def plot(runs: list[dict[str, Any]], records: list[dict[str, Any]], x: str, path
             panel.set_xlabel("learner steps" if x == "step" else "training seconds (one core)", fontsize=9)
             panel.set_ylim(0, 50)
     axes[0][0].set_ylabel("return per episode", fontsize=9)
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncol=3, fontsize=9, frameon=False)
-    figure.tight_layout(rect=(0, 0.5 / (0.7 + 3.2 * len(inputs)), 1, 1))
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    write_figure(figure, path, 0.5)
 
 
 def draw_panel(panel: Any, runs: list[dict[str, Any]], x: str) -> None:
