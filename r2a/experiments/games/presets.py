@@ -64,6 +64,7 @@ MINATAR_LAPTOP = OnlineConfig(
             slot_size=64,
             key_size=32,
             trajectories=64,
+            taught_by=16,
             ranking="attention",
             similar_states=10,
             summariser="linear",
@@ -85,11 +86,11 @@ MINATAR_LAPTOP = OnlineConfig(
     ),
     replay=ReplayConfig(capacity=20_000, minimum=600, trace=20, period=10),
     batch_size=32,
-    acting=ActingConfig(steps_per_turn=20),
+    acting=ActingConfig(steps_per_turn=20, samples_per_insert=8.0),
     play=PlayConfig(episodes=20),
-    steps=320_000,
-    evaluate_every=32_000,
-    checkpoint_every=32_000,
+    steps=128_000,
+    evaluate_every=16_000,
+    checkpoint_every=16_000,
 )
 
 MINATAR_SMOKE = replace(
@@ -103,6 +104,7 @@ MINATAR_SMOKE = replace(
             key_size=8,
             summary_size=8,
             trajectories=6,
+            taught_by=3,
             k_traj=3,
             k_states=4,
             similar_states=5,
