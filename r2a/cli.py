@@ -15,7 +15,7 @@ Retrieval-augmented reinforcement learning: agents that read a data set of traje
 commands:
   demo       collect, train, swap the data set and write a report: retrieval at work in about ten minutes
   collect    make an offline data set              r2a collect gridroboman --episodes 4000
-  train      learn from a data set                 r2a train gridroboman --agent ra_dqn --data.num-tasks 10
+  train      learn from a data set, or by acting   r2a train gridroboman --agent ra_dqn --data.num-tasks 10
   evaluate   act, reading from any data set        r2a evaluate runs/NAME --retrieve-from DATASET
   datasets   list, show or verify data sets        r2a datasets list
   sweep      regenerate the results                r2a sweep gridroboman --scale laptop

@@ -46,9 +46,9 @@ ATARI_PAPER = OnlineConfig(
         target_period=400,
         weights=LossWeights(kl=0.1, action=0.1, value=0.1, reward=0.1),  # beta: App. Atari hyperparameters
     ),
-    replay=ReplayConfig(stack=4),  # R2D2: frame stacks
-    acting=ActingConfig(lanes=256, samples_per_insert=1.0),  # R2D2's actors
-    steps=250_040_320,  # a thousand million frames
+    replay=ReplayConfig(stack=4),  # ours: the paper does not list it
+    acting=ActingConfig(lanes=256, samples_per_insert=1.0),  # R2D2's 256 actors; the ratio is ours
+    steps=250_040_320,  # ours: a thousand million frames
     evaluate_every=1_003_520,
     checkpoint_every=1_003_520,
 )

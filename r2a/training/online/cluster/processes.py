@@ -118,12 +118,12 @@ def put_together(chunks: list[Chunk | None]) -> Chunk:
     rows, lanes = max(chunk.reward.shape[1] for chunk in given), given[0].reward.shape[0]
 
     def column(name: str) -> np.ndarray:
-        parts = []
-        for chunk in chunks:
-            like = getattr(chunk or given[0], name)
-            missing = rows - (like.shape[1] if chunk is not None else 0)
-            padding = np.zeros((lanes, missing, *like.shape[2:]), like.dtype)
-            parts.append(padding if chunk is None else np.concatenate([like, padding], axis=1))
-        return np.concatenate(parts)
+        like = getattr(given[0], name)
+        whole = np.zeros((len(chunks) * lanes, rows, *like.shape[2:]), like.dtype)
+        for i, chunk in enumerate(chunks):
+            if chunk is not None:
+                part = getattr(chunk, name)
+                whole[i * lanes : (i + 1) * lanes, : part.shape[1]] = part
+        return whole
 
     return Chunk(*(column(name) for name in Chunk._fields))

@@ -113,7 +113,8 @@ class ClusterRun:
         played = self._collect()
         # Of what was read in this turn: when it was drawn, the turn before the one before had just ended.
         age = {"retrieval/age": float((self.counts.turns + 1 - self._drawn_at) * self.config.steps_per_turn)}
-        figures = self._learnt() | (age if self.config.agent.retrieval.reads else {})
+        figures = self._unreported | self._learnt() | (age if self.config.agent.retrieval.reads else {})
+        self._unreported = {}
         # What was done goes from the players to the replay; this process has but the address of it.
         new, ready = self._of_replay(self.replay.add.remote(*(player and player.chunk for player in played)))
         turns, sequences = self.counts.turns + 1, self.counts.sequences + new
@@ -130,7 +131,7 @@ class ClusterRun:
 
     def save(self, folder: str | Path, saved: Mapping[str, Any], seconds: float, previous: Path | None) -> Path:
         """Learner, replay and counts of this moment, in one checkpoint; the games begin anew after a resume."""
-        self._learnt()
+        self._unreported = self._learnt()
         try:
             state: LearnerState = ray.get(self.learner.state.remote())
         except RayActorError:
@@ -144,7 +145,6 @@ class ClusterRun:
             self._of_replay(self.replay.save.remote(where, None if before is None else before.absolute()))
 
         self.newest = save_run(folder, state, self.steps, saved, seconds, self.counts, attach).absolute()
-        self._learn(0)
         return self.newest
 
     def restore(self, checkpoint: Path) -> float:
@@ -170,6 +170,7 @@ class ClusterRun:
         """Nothing has been played and nothing is being learnt."""
         self._playing: dict[Any, tuple[int, Any]] = {}
         self._drawn_at = self.counts.turns
+        self._unreported: dict[str, float] = {}
         self._learn(0)
         self._learnt()
         self._play()
