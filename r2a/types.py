@@ -9,20 +9,33 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
 Observation = PyTree[Array]
+Action = Shaped[Array, "..."]
+"""Numbers of a list, as integers (-1: none), or vectors within [-1, 1], as floats with a last axis of their own."""
+
+
+def is_continuous(action: Action) -> bool:
+    """Whether actions are vectors, the last axis being theirs."""
+    return jnp.issubdtype(action.dtype, jnp.floating)
+
+
+def none_where(nothing: Bool[Array, "*b"], action: Action) -> Action:
+    """The same actions, with none at all where `nothing` says so."""
+    return jnp.where(nothing[..., None], 0.0, action) if is_continuous(action) else jnp.where(nothing, -1, action)
 
 
 class Frames(NamedTuple):
-    """What an agent is given step by step: what it sees, and what it did and got just before (-1 and 0: nothing).
+    """What an agent is given step by step: what it sees, and what it did and got just before (or nothing).
 
     `told` is what it is told for all of these steps, a mission's words: it has no axis of time.
     """
 
     observation: Observation
     told: Shaped[Array, "*c w"]
-    previous_action: Int[Array, "*b"]
+    previous_action: Action
     previous_reward: Float[Array, "*b"]
     is_first: Bool[Array, "*b"]
 
@@ -33,14 +46,14 @@ class Frames(NamedTuple):
 
 
 class Sequence(NamedTuple):
-    """T consecutive steps as Q-learning sees them; `discount` is 0 where the episode terminated, else 1.
+    """T consecutive steps as a learner sees them; `discount` is 0 where the episode terminated, else 1.
 
     The frames begin with those of the burn-in, if there is one, and end with the frame after the last step. T is 1
     for agents that have no memory. `start` is what the agent carried to the first frame, where that was stored.
     """
 
     frames: Frames
-    action: Int[Array, "*b T"]
+    action: Action
     reward: Float[Array, "*b T"]
     discount: Float[Array, "*b T"]
     valid: Bool[Array, "*b T"]
@@ -56,7 +69,7 @@ class Trajectory(NamedTuple):
 
     observation: Observation
     told: Shaped[Array, "*b w"]
-    action: Int[Array, "*b L"]
+    action: Action
     reward: Float[Array, "*b L"]
     discount: Float[Array, "*b L"]
     valid: Bool[Array, "*b L"]

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from r2a.networks.cores import Memory, NoMemory
 from r2a.networks.encoders import InstructedEncoder, VectorEncoder
-from r2a.networks.heads import QHead
+from r2a.networks.heads import Head
 from r2a.networks.pixels import PixelEncoder
 from r2a.networks.recurrent import previous_steps
 from r2a.retrieval.selection import Nearby, only
@@ -32,6 +32,17 @@ from r2a.types import (
 Encoder = VectorEncoder | InstructedEncoder | PixelEncoder
 
 
+class Followed(NamedTuple):
+    """An agent along T consecutive frames: what it puts out, its states, what it could read, and what it read."""
+
+    outputs: Float[Array, "T A"]
+    states: Float[Array, "T d"]
+    near: Nearby | None
+    retrieved: Retrieved
+    memory: Any
+    """After the last of the frames."""
+
+
 class Valued(NamedTuple):
     """What Q-learning asks of an agent along T + 1 frames: values at the first T, and those one frame later."""
 
@@ -48,7 +59,7 @@ class Agent(eqx.Module):
     encoder: Encoder
     core: NoMemory | Memory
     retrieval: Retrieval | SlotsOnly | NoRetrieval
-    head: QHead
+    head: Head
 
     def prepare(self, batch: RetrievalBatch | None) -> tuple[EncodedBatch | None, dict[str, Float[Array, ""]]]:
         """Encode a retrieval batch with this agent's parameters; also the auxiliary losses of its summaries."""
@@ -131,16 +142,23 @@ class Agent(eqx.Module):
         """What was read along consecutive agent states, delivered to all of them at once."""
         return jax.vmap(self.retrieval.deliver)(s, readings)
 
+    def follow(
+        self, state: AgentState, frames: Frames, encoded: EncodedBatch | None, key: PRNGKeyArray | None
+    ) -> Followed:
+        """All of this agent along consecutive frames [T]; consumes `key`, without which nothing is random."""
+        memory, s = self.states(state.core, frames)
+        near = self.nearby(s, encoded)
+        retrieved = self.deliver(s, self.read(state.retrieval, s, frames.is_first, encoded, near, key))
+        return Followed(self.head(retrieved.agent_state, retrieved.z), s, near, retrieved, memory)
+
     def unroll(
         self, state: AgentState, frames: Frames, encoded: EncodedBatch | None, key: PRNGKeyArray | None
     ) -> AgentOutput:
         """The outputs at consecutive frames [T], and the state after the last; otherwise as a single step."""
-        memory, s = self.states(state.core, frames)
-        near = self.nearby(s, encoded)
-        retrieved = self.deliver(s, self.read(state.retrieval, s, frames.is_first, encoded, near, key))
+        outputs, _, _, retrieved, memory = self.follow(state, frames, encoded, key)
         last = jax.tree.map(lambda column: column[-1], retrieved.state)
         after = AgentState(memory, last if self.core.carries else state.retrieval)
-        return AgentOutput(self.head(retrieved.agent_state, retrieved.z), retrieved, after)
+        return AgentOutput(outputs, retrieved, after)
 
     def values(
         self, state: AgentState, frames: Frames, encoded: EncodedBatch | None, key: PRNGKeyArray | None
@@ -151,10 +169,7 @@ class Agent(eqx.Module):
         those to bootstrap from are had without noise, and at a third of the cost.
         """
         learnt = frames if self.core.carries else frames.at(slice(-1))
-        _, s = self.states(state.core, learnt)
-        near = self.nearby(s, encoded)
-        retrieved = self.deliver(s, self.read(state.retrieval, s, learnt.is_first, encoded, near, key))
-        q = self.head(retrieved.agent_state, retrieved.z)
+        q, s, near, retrieved, _ = self.follow(state, learnt, encoded, key)
         if not self.core.carries:
             later = self.unroll(state, frames.at(slice(1, None)), encoded, None).q_values
             return Valued(q, jax.lax.stop_gradient(later), s, near, retrieved)

@@ -9,7 +9,7 @@ from r2a.agents.agent import Agent, Encoder
 from r2a.config import AgentConfig, EncoderConfig
 from r2a.networks.cores import Memory, NoMemory
 from r2a.networks.encoders import InstructedEncoder, VectorEncoder
-from r2a.networks.heads import QHead
+from r2a.networks.heads import Head
 from r2a.networks.pixels import TORSOS, PixelEncoder
 from r2a.retrieval.variants import VARIANTS
 
@@ -24,19 +24,23 @@ def build_encoder(config: EncoderConfig, observation_shape: tuple[int, ...], key
 
 
 def build_agent(
-    config: AgentConfig, observation_shape: int | tuple[int, ...], num_actions: int, key: PRNGKeyArray
+    config: AgentConfig, observation_shape: int | tuple[int, ...], action_size: int, key: PRNGKeyArray
 ) -> Agent:
-    """A new agent with random parameters; consumes `key`. An observation of one axis may be given by its size."""
+    """A new agent with random parameters; consumes `key`.
+
+    An observation of one axis may be given by its size. `action_size` is how many actions there are or, for continuous
+    ones, how many numbers one has.
+    """
     encoder_key, retrieval_key, head_key = jax.random.split(key, 3)
     shape = (observation_shape,) if isinstance(observation_shape, int) else observation_shape
     core, state_size = NoMemory(), config.encoder.hidden[-1]
     if config.core.kind == "gru":
-        core = Memory(state_size, config.core.size, num_actions, jax.random.fold_in(key, 1))
+        core = Memory(state_size, config.core.size, action_size, jax.random.fold_in(key, 1))
         state_size = config.core.size
     z_size = 0 if config.retrieval.variant in ("none", "auxiliary_only") else config.retrieval.slot_size
     return Agent(
         encoder=build_encoder(config.encoder, shape, encoder_key),
         core=core,
-        retrieval=VARIANTS[config.retrieval.variant](config.retrieval, state_size, num_actions, retrieval_key),
-        head=QHead(config.head, state_size, z_size, num_actions, head_key),
+        retrieval=VARIANTS[config.retrieval.variant](config.retrieval, state_size, action_size, retrieval_key),
+        head=Head(config.head, state_size, z_size, action_size, head_key),
     )

@@ -34,7 +34,8 @@ def update(
     params = optax.apply_updates(state.params, steps)
     step = state.step + 1
     target_params = jax.lax.cond(step % config.target_period == 0, lambda: params, lambda: state.target_params)
-    names = {"rl": "rl/loss", "kl": "retrieval/kl"}
+    main = "rl/loss" if config.objective == "q_learning" else "bc/loss"
+    names = {"rl": main, "kl": "retrieval/kl"}
     metrics = {
         **{names.get(name, f"aux/{name}"): value for name, value in outcome.losses.items()},
         **outcome.metrics,

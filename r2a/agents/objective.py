@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from r2a.agents.agent import Agent, Valued
 from r2a.agents.losses import double_q_error, huber, sequence_priority, squashed_q_lambda_error
 from r2a.config import LearnerConfig
-from r2a.types import EncodedBatch, RetrievalBatch, Sequence
+from r2a.types import Action, EncodedBatch, RetrievalBatch, Sequence, is_continuous
 
 Losses = dict[str, Float[Array, ""]]
 Metrics = dict[str, Float[Array, ""]]
@@ -38,13 +38,12 @@ class Outcome(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """What each step of a sequence tells: its TD error, the price of what was read for it, and figures to watch."""
+    """What each step of a sequence tells: its loss, how wrong the agent was, what reading cost, figures to watch."""
 
+    loss: Float[Array, "*b T"]
     error: Float[Array, "*b T"]
     price: Float[Array, "*b T"]
-    q_mean: Float[Array, "*b T"]
-    weight_entropy: Float[Array, "*b T"]
-    u_norm: Float[Array, "*b T"]
+    figures: dict[str, Float[Array, "*b T"]]
 
 
 def losses(agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray, config: LearnerConfig) -> Outcome:
@@ -53,7 +52,8 @@ def losses(agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray,
     The target network encodes the retrieval batch with its own parameters.
     """
     encoded, auxiliary = _prepare_tasks(agent, batch.retrieval)
-    target_encoded, _ = _prepare_tasks(target, batch.retrieval)
+    bootstraps = config.objective == "q_learning"
+    target_encoded = _prepare_tasks(target, batch.retrieval)[0] if bootstraps else None
 
     def one(sequence: Sequence, own: EncodedBatch | None, targets: EncodedBatch | None, key: PRNGKeyArray) -> Lesson:
         return learn_from(agent, target, sequence, own, targets, key, config)
@@ -67,19 +67,11 @@ def losses(agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray,
     def mean(values: Array) -> Array:
         return jnp.where(valid, values, 0.0).sum() / count
 
-    metrics = {
-        "rl/q_mean": mean(lesson.q_mean),
-        "rl/td_error": mean(jnp.abs(lesson.error)),
-        "retrieval/weight_entropy": mean(lesson.weight_entropy),
-        "retrieval/u_norm": mean(lesson.u_norm),
-    }
-    loss = huber(lesson.error, config.huber)
-    if batch.importance is not None:
-        loss = loss * batch.importance[..., None]
+    loss = lesson.loss if batch.importance is None else lesson.loss * batch.importance[..., None]
     priority = jax.vmap(jax.vmap(lambda error, valid: sequence_priority(error, valid, config.priority_peak)))
     return Outcome(
         {"rl": mean(loss), "kl": mean(lesson.price), **auxiliary},
-        metrics,
+        {name: mean(values) for name, values in lesson.figures.items()},
         jax.lax.stop_gradient(priority(lesson.error, valid)),
     )
 
@@ -93,35 +85,55 @@ def learn_from(
     key: PRNGKeyArray,
     config: LearnerConfig,
 ) -> Lesson:
-    """Double Q-learning along one sequence, from its burn-in on; consumes `key`. The target reads without noise.
+    """Q-learning or cloning along one sequence, from its burn-in on; consumes `key`.
 
     Where the agent's state before the sequence was stored, both networks go on from it.
     """
     start_key, read_key = jax.random.split(key)
     burn_in = sequence.frames.is_first.shape[0] - sequence.action.shape[0] - 1
     frames = sequence.frames._replace(told=agent.listen(sequence.frames.told))
-    target_frames = sequence.frames._replace(told=target.listen(sequence.frames.told))
     state = agent.start(start_key) if sequence.start is None else sequence.start
-    target_state = target.start(None) if sequence.start is None else sequence.start
     if burn_in:
         state = jax.lax.stop_gradient(agent.unroll(state, frames.at(slice(burn_in)), encoded, None).state)
         frames = frames.at(slice(burn_in, None))
-    own = agent.values(state, frames, encoded, read_key)
-    # The target network goes through the burn-in and the rest at once: nothing of it has a gradient.
-    bootstrap = target.values(target_state, target_frames, target_encoded, None).next_q_values[burn_in:]
-    error = td_errors(own, bootstrap, sequence, config)
+    if config.objective == "cloning":
+        own = agent.follow(state, frames.at(slice(-1)), encoded, read_key)
+        loss = -agent.head.log_likelihood(own.outputs, sequence.action)
+        error = action_error(agent.head.mode(own.outputs), sequence.action)
+        figures = {"bc/action_error": error}
+    else:
+        own = agent.values(state, frames, encoded, read_key)
+        bootstrap = bootstrap_values(target, sequence, target_encoded)[burn_in:]
+        error = td_errors(own, bootstrap, sequence, config)
+        loss = huber(error, config.huber)
+        figures = {"rl/q_mean": own.q_values.mean(-1), "rl/td_error": jnp.abs(error)}
     # The bottleneck may move neither encoder nor summariser (App. training losses): both are cut off.
     detached, states = agent.retrieval.detach(encoded), jax.lax.stop_gradient(own.states)
     price = agent.read(state.retrieval, states, frames.is_first[:-1], detached, own.near, read_key).kl
     weight = own.retrieved.selection.weight
     entropy = -(weight * jnp.log(weight + 1e-9)).sum(-1)
-    return Lesson(
-        error=error,
-        price=price.sum(-1),  # every slot pays for its own query
-        q_mean=own.q_values.mean(-1),
-        weight_entropy=entropy.sum(-1) / max(entropy.shape[-1], 1),  # a plain agent has no slots
-        u_norm=jnp.linalg.norm(own.retrieved.u, axis=-1),
-    )
+    figures |= {
+        "retrieval/weight_entropy": entropy.sum(-1) / max(entropy.shape[-1], 1),  # a plain agent has no slots
+        "retrieval/u_norm": jnp.linalg.norm(own.retrieved.u, axis=-1),
+    }
+    return Lesson(loss, error, price.sum(-1), figures)  # every slot pays for its own query
+
+
+def bootstrap_values(target: Agent, sequence: Sequence, encoded: EncodedBatch | None) -> Float[Array, "T A"]:
+    """The target network's values one frame after each, burn-in and all; it reads without noise.
+
+    It goes through the burn-in and the rest at once: nothing of it has a gradient.
+    """
+    frames = sequence.frames._replace(told=target.listen(sequence.frames.told))
+    state = target.start(None) if sequence.start is None else sequence.start
+    return target.values(state, frames, encoded, None).next_q_values
+
+
+def action_error(chosen: Action, action: Action) -> Float[Array, " T"]:
+    """How far off a choice is: 0 or 1, or the mean distance of a vector's numbers."""
+    if is_continuous(action):
+        return jnp.abs(chosen - action).mean(-1)
+    return (chosen != action).astype(jnp.float32)
 
 
 def td_errors(

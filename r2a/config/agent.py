@@ -48,10 +48,12 @@ class CoreConfig:
 
 @dataclass(frozen=True)
 class HeadConfig:
-    """From the agent state to one Q-value per action."""
+    """From the agent state to one Q-value per action, or to a distribution of continuous actions."""
 
     hidden: tuple[int, ...] = ()  # App. gridroboman setup: the last layer predicts Q
-    """Sizes of the layers between the agent state and the Q-values."""
+    """Sizes of the layers between the agent state and the outputs."""
+    components: int = 0
+    """0: one number per action; otherwise a mixture of so many Gaussians over continuous actions (1: a single one)."""
     attention_heads: int = 4  # ours
     """Heads of the cross-attention from the agent state to the retrieved z."""
     attention_gain: float = 1.0  # ours
@@ -59,6 +61,7 @@ class HeadConfig:
 
     def __post_init__(self) -> None:
         require_positive(self, "attention_heads", section="head.")
+        require(self.components >= 0, "head.components", self.components, "it must not be negative")
         require(self.attention_gain >= 0, "head.attention-gain", self.attention_gain, "it must not be negative")
 
 

@@ -31,7 +31,10 @@ class LossWeights:
 
 @dataclass(frozen=True)
 class LearnerConfig:
-    """Double DQN (App. gridroboman hyperparameters, Table 3)."""
+    """Double DQN (App. gridroboman hyperparameters, Table 3), or behaviour cloning (Sec. 3.4)."""
+
+    objective: Literal["q_learning", "cloning"] = "q_learning"
+    """q_learning: the values of actions; cloning: the actions in the data, whatever they brought."""
 
     optimiser: Literal["adam", "muon"] = "adam"  # Table 3
     """muon: orthogonalised steps for all parameters with two axes, Adam for all else."""

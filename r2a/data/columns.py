@@ -108,6 +108,11 @@ def content_problem(
     if action.dtype.kind in "iu" and action.ndim == 2:
         outside = _inside(length, steps) & ((action < 0) | (action >= num_actions))
         broken["action"] = (outside.any(axis=1), f"must be from 0 to {num_actions - 1}")
+    if action.dtype.kind == "f":
+        if action.ndim != 3 or action.shape[2] != num_actions:
+            return f"column 'action' has the shape {action.shape}, but an action has {num_actions} numbers"
+        outside = _inside(length, steps)[..., None] & ~(np.abs(action) <= 1)  # also true of what is no number
+        broken["action"] = (outside.any(axis=(1, 2)), "must lie between -1 and 1")
     for name, (rows, rule) in broken.items():
         if rows.any():
             return f"{name}.npy breaks a rule in episode {first_episode + int(np.argmax(rows))}: {name} {rule}"

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 from r2a.config import DataConfig, RetrievalConfig, RunConfig
 from r2a.data.dataset import LEARNING, RETRIEVAL, OfflineDataset
 from r2a.errors import UserError
-from r2a.types import Frames, RetrievalBatch, Sequence, Trajectory
+from r2a.types import Action, Frames, RetrievalBatch, Sequence, Trajectory, is_continuous, none_where
 
 
 class EpisodeTable(NamedTuple):
@@ -54,7 +54,7 @@ class ResidentData(NamedTuple):
 
     observation: Shaped[Array, "E L+1 ..."]
     told: Shaped[Array, "E w"]
-    action: Int[Array, "E L"]
+    action: Action
     reward: Float[Array, "E L"]
     length: Int[Array, " E"]
     terminated: Bool[Array, " E"]
@@ -144,6 +144,12 @@ class Places(NamedTuple):
     step: Int[Array, "*b"]
 
 
+def actions_at(data: ResidentData, row: Int[Array, "*#b"], step: Int[Array, "*#b"]) -> Action:
+    """What was done there; stored in as few bytes as there are actions."""
+    action = data.action[row, step]
+    return action if is_continuous(action) else action.astype(jnp.int32)
+
+
 def draw_sequences(
     data: ResidentData, task: Int[Array, ""], count: int, config: DataConfig, key: PRNGKeyArray
 ) -> Sequence:
@@ -165,13 +171,13 @@ def draw_sequences(
     frames = Frames(
         observation=data.observation[row, jnp.clip(seen, 0, length)],
         told=data.told[episode],
-        previous_action=jnp.where(seen > 0, data.action[row, before].astype(jnp.int32), -1),
+        previous_action=none_where(seen <= 0, actions_at(data, row, before)),
         previous_reward=jnp.where(seen > 0, data.reward[row, before], 0.0),
         is_first=seen == 0,
     )
     return Sequence(
         frames,
-        action=data.action[row, at].astype(jnp.int32),
+        action=actions_at(data, row, at),
         reward=data.reward[row, at],
         discount=1.0 - ends.astype(jnp.float32),
         valid=step < length,
@@ -205,7 +211,7 @@ def read_pieces(data: ResidentData, places: Places, config: RetrievalConfig) -> 
     trajectories = Trajectory(
         observation=data.observation[row, step],
         told=data.told[episode],
-        action=data.action[row, step].astype(jnp.int32),
+        action=actions_at(data, row, step),
         reward=data.reward[row, step],
         discount=1.0 - ends.astype(jnp.float32),
         valid=step < length,
@@ -257,7 +263,7 @@ def observation_size(dataset: OfflineDataset, config: DataConfig) -> int:
 def tell_task_of(batch: RetrievalBatch, config: DataConfig) -> RetrievalBatch:
     """A retrieval batch as the agent sees it: each trajectory with its own task."""
     t = batch.trajectories
-    task = jnp.broadcast_to(t.task_id[..., None], t.action.shape)
+    task = jnp.broadcast_to(t.task_id[..., None], t.reward.shape)
     return batch._replace(trajectories=t._replace(observation=tell_task(t.observation, task, config)))
 
 

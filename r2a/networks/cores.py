@@ -39,9 +39,9 @@ class Memory(eqx.Module):
     embed: StepEmbedding
     gru: GRU
 
-    def __init__(self, x_size: int, size: int, num_actions: int, key: PRNGKeyArray):
+    def __init__(self, x_size: int, size: int, action_size: int, key: PRNGKeyArray):
         k1, k2 = jax.random.split(key)
-        self.embed = StepEmbedding(x_size, num_actions, size, k1)
+        self.embed = StepEmbedding(x_size, action_size, size, k1)
         self.gru = GRU(size, size, k2)
 
     def start(self) -> Float[Array, " d"]:

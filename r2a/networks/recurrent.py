@@ -5,9 +5,11 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from r2a.networks.actions import as_features
 from r2a.networks.dense import Linear
+from r2a.types import Action, none_where
 
 
 class GRUCell(eqx.Module):
@@ -37,14 +39,15 @@ class GRUCell(eqx.Module):
 
 
 def previous_steps(
-    action: Int[Array, "*b L"], reward: Float[Array, "*b L"], is_first: Bool[Array, "*b L"]
-) -> tuple[Int[Array, "*b L"], Float[Array, "*b L"]]:
-    """What was done and got one step before each; -1 and 0, nothing, where an episode begins."""
-
-    def shift(a: Array) -> Array:
-        return jnp.concatenate([jnp.zeros_like(a[..., :1]), a[..., :-1]], axis=-1)
-
-    return jnp.where(is_first, -1, shift(action + 1) - 1), jnp.where(is_first, 0.0, shift(reward))
+    action: Action, reward: Float[Array, "*b L"], is_first: Bool[Array, "*b L"]
+) -> tuple[Action, Float[Array, "*b L"]]:
+    """What was done and got one step before each; nothing where an episode, or what is given of it, begins."""
+    time = reward.ndim - 1
+    none_before = is_first | (jnp.arange(reward.shape[-1]) == 0)
+    return (
+        none_where(none_before, jnp.roll(action, 1, axis=time)),
+        jnp.where(none_before, 0.0, jnp.roll(reward, 1, axis=time)),
+    )
 
 
 class StepEmbedding(eqx.Module):
@@ -54,18 +57,15 @@ class StepEmbedding(eqx.Module):
     action: Float[Array, "A d"]
     reward: Float[Array, " d"]
 
-    def __init__(self, state_size: int, num_actions: int, size: int, key: PRNGKeyArray):
+    def __init__(self, state_size: int, action_size: int, size: int, key: PRNGKeyArray):
         k1, k2, k3 = jax.random.split(key, 3)
         self.state = Linear(state_size, size, k1)
-        self.action = jax.random.normal(k2, (num_actions, size))
+        self.action = jax.random.normal(k2, (action_size, size))
         self.reward = jax.random.normal(k3, (size,))
 
-    def __call__(
-        self, state: Float[Array, "*b e"], action: Int[Array, "*b"], reward: Float[Array, "*b"]
-    ) -> Float[Array, "*b d"]:
-        # A gather's gradient would be a slow scatter; action -1, none, is an all-zero one-hot.
-        one_hot = jax.nn.one_hot(action, self.action.shape[0])
-        return jax.nn.relu(self.state(state) + one_hot @ self.action + reward[..., None] * self.reward)
+    def __call__(self, state: Float[Array, "*b e"], action: Action, reward: Float[Array, "*b"]) -> Float[Array, "*b d"]:
+        done = as_features(action, self.action.shape[0]) @ self.action
+        return jax.nn.relu(self.state(state) + done + reward[..., None] * self.reward)
 
 
 class GRU(eqx.Module):

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from r2a.config import AuxiliaryConfig, RetrievalConfig
+from r2a.networks.actions import as_features
 from r2a.networks.dense import Linear
 from r2a.networks.squash import squash
-from r2a.types import Summaries, Trajectory
+from r2a.types import Summaries, Trajectory, is_continuous
 
 
 def two_hot(x: Float[Array, "*b"], config: AuxiliaryConfig) -> Float[Array, "*b bins"]:
@@ -35,6 +36,10 @@ def returns_to_go(
     return jax.lax.scan(step, jnp.zeros(()), (reward, discount, valid), reverse=True)[1]
 
 
+ACTION_WIDTH = 0.1
+"""Standard deviation of the predicted continuous actions: what an error of that size costs, half a unit, is ours."""
+
+
 class AuxiliaryHeads(eqx.Module):
     """From each of h and b: which action was taken, which reward it brought, which return followed."""
 
@@ -42,36 +47,40 @@ class AuxiliaryHeads(eqx.Module):
 
     from_past: Linear
     from_future: Linear
-    num_actions: int = eqx.field(static=True)
+    action_size: int = eqx.field(static=True)
     config: AuxiliaryConfig = eqx.field(static=True)
 
-    def __init__(self, config: RetrievalConfig, num_actions: int, key: PRNGKeyArray):
+    def __init__(self, config: RetrievalConfig, action_size: int, key: PRNGKeyArray):
         k1, k2 = jax.random.split(key)
-        outputs = num_actions + 2 * config.auxiliary.bins
+        outputs = action_size + 2 * config.auxiliary.bins
         self.from_past = Linear(config.summary_size, outputs, k1)
         self.from_future = Linear(config.summary_size, outputs, k2)
-        self.num_actions = num_actions
+        self.action_size = action_size
         self.config = config.auxiliary
 
     def losses(self, trajectories: Trajectory, summaries: Summaries) -> dict[str, Float[Array, ""]]:
-        """Mean cross-entropies over the valid steps, averaged over the two summaries."""
+        """Means over the valid steps, averaged over the two summaries."""
         past = self.cross_entropies(trajectories, self.from_past(summaries.past))
         future = self.cross_entropies(trajectories, self.from_future(summaries.future))
         return {name: 0.5 * (past[name] + future[name]) for name in self.NAMES}
 
     def cross_entropies(self, trajectories: Trajectory, logits: Float[Array, "N L o"]) -> dict[str, Float[Array, ""]]:
-        """The three losses of one summary's predictions."""
+        """The three losses of one summary's predictions; continuous actions have a Gaussian's, but for a constant."""
         t, bins = trajectories, self.config.bins
         value = jax.vmap(returns_to_go)(t.reward, t.discount * self.config.discount, t.valid)
         targets = {
-            "action": jax.nn.one_hot(t.action, self.num_actions),
             "value": two_hot(value, self.config),
             "reward": two_hot(t.reward, self.config),
         }
-        parts = jnp.split(logits, (self.num_actions, self.num_actions + bins), axis=-1)
+        parts = jnp.split(logits, (self.action_size, self.action_size + bins), axis=-1)
         count = jnp.maximum(t.valid.sum(), 1)
 
         def mean_cross_entropy(target: Array, part: Array) -> Array:
             return -((target * jax.nn.log_softmax(part)).sum(-1) * t.valid).sum() / count
 
-        return {name: mean_cross_entropy(targets[name], part) for name, part in zip(self.NAMES, parts, strict=True)}
+        losses = {name: mean_cross_entropy(targets[name], part) for name, part in zip(targets, parts[1:], strict=True)}
+        action = as_features(t.action, self.action_size)
+        if is_continuous(t.action):
+            distance = jnp.square((parts[0] - action) / ACTION_WIDTH).sum(-1)
+            return {"action": 0.5 * (distance * t.valid).sum() / count, **losses}
+        return {"action": mean_cross_entropy(action, parts[0]), **losses}

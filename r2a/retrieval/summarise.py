@@ -56,11 +56,11 @@ class Summariser(eqx.Module):
     past_norm: LayerNorm
     future_norm: LayerNorm
 
-    def __init__(self, config: RetrievalConfig, state_size: int, num_actions: int, key: PRNGKeyArray):
+    def __init__(self, config: RetrievalConfig, state_size: int, action_size: int, key: PRNGKeyArray):
         k1, k2, k3, k4, k5 = jax.random.split(key, 5)
         size = config.summary_size
-        self.embed_past = StepEmbedding(state_size, num_actions, size, k1)
-        self.embed_future = StepEmbedding(state_size, num_actions, size, k2)
+        self.embed_past = StepEmbedding(state_size, action_size, size, k1)
+        self.embed_future = StepEmbedding(state_size, action_size, size, k2)
         self.forward = make_sequence_model(config, k3)
         self.backward = make_sequence_model(config, k4)
         self.add_state = GatedResidual(size, state_size, k5)

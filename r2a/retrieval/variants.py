@@ -76,11 +76,11 @@ class Retrieval(eqx.Module):
     process: Process | AgentQueryProcess
     config: RetrievalConfig = eqx.field(static=True)
 
-    def __init__(self, config: RetrievalConfig, state_size: int, num_actions: int, key: PRNGKeyArray):
+    def __init__(self, config: RetrievalConfig, state_size: int, action_size: int, key: PRNGKeyArray):
         k1, k2, k3 = jax.random.split(key, 3)
         process = {"full": Process, "agent_query": AgentQueryProcess}[config.variant]
-        self.summariser = Summariser(config, state_size, num_actions, k1)
-        self.auxiliary = AuxiliaryHeads(config, num_actions, k2)
+        self.summariser = Summariser(config, state_size, action_size, k1)
+        self.auxiliary = AuxiliaryHeads(config, action_size, k2)
         self.process = process(config, state_size, k3)
         self.config = config
 
@@ -186,8 +186,8 @@ class SlotsOnly(WithoutBatch):
     slot_update: SlotUpdate
     agent_update: AgentUpdate
 
-    def __init__(self, config: RetrievalConfig, state_size: int, num_actions: int, key: PRNGKeyArray):
-        del num_actions
+    def __init__(self, config: RetrievalConfig, state_size: int, action_size: int, key: PRNGKeyArray):
+        del action_size
         k1, k2, k3, k4 = jax.random.split(key, 4)
         self.slot_start = SlotStart(config, k1)
         self.slot_input = SLOT_INPUTS[config.slot_input](config, state_size, k2)
@@ -216,8 +216,8 @@ class SlotsOnly(WithoutBatch):
 class NoRetrieval(WithoutBatch):
     """The plain agent: the agent state passes through unchanged."""
 
-    def __init__(self, config: RetrievalConfig, state_size: int, num_actions: int, key: PRNGKeyArray):
-        del config, state_size, num_actions, key
+    def __init__(self, config: RetrievalConfig, state_size: int, action_size: int, key: PRNGKeyArray):
+        del config, state_size, action_size, key
 
     def start(self, key: PRNGKeyArray | None) -> RetrievalState:
         """A state with no slots."""
@@ -243,10 +243,10 @@ class AuxiliaryOnly(NoRetrieval):
     auxiliary: AuxiliaryHeads
     config: RetrievalConfig = eqx.field(static=True)
 
-    def __init__(self, config: RetrievalConfig, state_size: int, num_actions: int, key: PRNGKeyArray):
+    def __init__(self, config: RetrievalConfig, state_size: int, action_size: int, key: PRNGKeyArray):
         k1, k2 = jax.random.split(key)
-        self.summariser = Summariser(config, state_size, num_actions, k1)
-        self.auxiliary = AuxiliaryHeads(config, num_actions, k2)
+        self.summariser = Summariser(config, state_size, action_size, k1)
+        self.auxiliary = AuxiliaryHeads(config, action_size, k2)
         self.config = config
 
     def prepare(

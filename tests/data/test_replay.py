@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles.replay import PlainReplay
 from scipy.stats import chisquare
 
 from r2a.config import ReplayConfig
@@ -15,7 +16,6 @@ from r2a.data.replay import writing
 from r2a.data.replay.sequences import Drawn, SequenceIds, SequenceReplay
 from r2a.data.replay.store import ReplaySpec, needs_file
 from r2a.errors import UserError
-from tests.oracles.replay import PlainReplay
 
 SMALL = ReplayConfig(capacity=40, minimum=2, trace=4, period=2)
 NUMBERS = ReplaySpec((), np.float32, state_size=1)

@@ -8,6 +8,7 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
+from test_replay import Pair
 
 from r2a.config import ReplayConfig
 from r2a.data.replay import files
@@ -16,7 +17,6 @@ from r2a.data.replay.sequences import SequenceReplay
 from r2a.data.replay.store import FRAMES_FILE
 from r2a.errors import UserError
 from r2a.training.checkpoint import list_checkpoints, save_checkpoint
-from tests.data.test_replay import Pair
 
 CONFIG = ReplayConfig(capacity=67, minimum=2, trace=5, period=2, burn_in=3, stack=2)
 

@@ -12,7 +12,7 @@ from r2a.config import EncoderConfig, HeadConfig
 from r2a.networks.attention import Attention, MultiHeadAttention, TransformerBlock, masked_softmax
 from r2a.networks.dense import MLP, GatedResidual, LayerNorm, Linear, SumResidual
 from r2a.networks.encoders import VectorEncoder, position_features
-from r2a.networks.heads import QHead
+from r2a.networks.heads import Head
 from r2a.networks.recurrent import GRU, GRUCell, LinearRecurrence
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
@@ -121,7 +121,7 @@ def test_masked_softmax_gives_nothing_to_what_is_masked_and_stays_differentiable
 
 
 def test_q_head_attends_over_z_and_ignores_zeros():
-    head, state, z = random_layer(QHead, HeadConfig(attention_heads=2), 6, 8, 3), vectors(6), vectors(2, 8)
+    head, state, z = random_layer(Head, HeadConfig(attention_heads=2), 6, 8, 3), vectors(6), vectors(2, 8)
     expected = layers.q_values(named_arrays(head), state, z, heads=2)
     np.testing.assert_allclose(head(jnp.asarray(state), jnp.asarray(z)), expected, **CLOSE)
     np.testing.assert_allclose(head(jnp.asarray(state), jnp.zeros((2, 8))), head.mlp(jnp.asarray(state)), rtol=1e-6)

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 import pytest
 from PIL import Image
+from test_resume import stop_midway, without_times
 
 from r2a.cli import main
 from r2a.errors import UserError
@@ -24,7 +25,6 @@ from r2a.training.online import learning, train
 from r2a.training.online.learning import initial_state, learn
 from r2a.training.online.loop import OnlineRun
 from r2a.training.online.worlds import with_game
-from tests.training.test_resume import stop_midway, without_times
 
 PLAIN = arm(with_game(MINATAR_SMOKE, "breakout"), "r2d2")
 
