@@ -1,16 +1,13 @@
 """Make offline data sets of BabyAI: the expert bot with a ladder of noise, in many processes, resumable.
 
-Finished shards are kept in a hidden folder beside the data set until it is complete. What an episode is depends on the
-settings, its level and its number only: neither on the number of processes nor on interruptions.
+What an episode is depends on the settings, its level and its number only: neither on the number of processes nor on
+interruptions.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,17 +17,13 @@ import numpy as np
 from r2a import __version__
 from r2a.config import require, require_positive
 from r2a.data.dataset import DatasetWriter, OfflineDataset, assign_splits
-from r2a.data.manifest import MANIFEST
 from r2a.environments.babyai import ACTION_NAMES, LEVEL_NAMES, NAME, VOCABULARY_FINGERPRINT, level_index
-from r2a.errors import UserError
-from r2a.storage import atomic_write_text, refuse_existing, remove_folder, storage_errors
-from r2a.training.collect.processes import in_processes
+from r2a.training.collect.shards import finish, padded, shard_folder
 
 if TYPE_CHECKING:
     from r2a.training.collect.babyai_shards import ShardTask
 
 SHARD_EPISODES = 50
-SETTINGS = "settings.json"
 Watch = Callable[[str, int, float], None]
 
 
@@ -88,22 +81,11 @@ def collect(
     from r2a.training.collect.babyai_shards import play_shard
 
     path = Path(path)
-    refuse_existing(path, overwrite=overwrite)
-    if os.path.lexists(path) and not (path / MANIFEST).is_file():
-        raise UserError(f"{path} exists and is not a data set; choose another name.")
-    folder = path.with_name(f".{path.name}.collecting")
-    with _shard_folder(folder, _identity(config), overwrite):
+    with shard_folder(path, _identity(config), overwrite) as folder:
         tasks = {name: _shard_tasks(config, name, folder) for name in config.levels}
-        left = []
-        for task in (task for own in tasks.values() for task in own):
-            if task.file.is_file():
-                _tell(watch, task)
-            else:
-                left.append(task)
-        for task in in_processes(play_shard, left, config.workers):
+        for task in finish([task for own in tasks.values() for task in own], play_shard, config.workers):
             _tell(watch, task)
         _write(config, path, tasks, overwrite)
-        remove_folder(folder)
     return OfflineDataset.open(path)
 
 
@@ -114,35 +96,6 @@ def _identity(config: BabyAICollectConfig) -> dict[str, Any]:
     settings = asdict(config)
     del settings["workers"]
     return {"settings": settings, "vocabulary": VOCABULARY_FINGERPRINT, "minigrid": VERSION, "r2a": __version__}
-
-
-@contextlib.contextmanager
-def _shard_folder(folder: Path, identity: dict[str, Any], overwrite: bool) -> Iterator[None]:
-    """Hold the folder of shards alone; refuse one with shards of other settings."""
-    text = json.dumps(identity, indent=2) + "\n"
-    with storage_errors("write", folder):
-        if overwrite and folder.is_dir() and _read(folder / SETTINGS) != text:
-            remove_folder(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UserError(f"Another process is collecting into {folder}; wait for it, or choose a name.") from error
-        if _read(folder / SETTINGS) is None:
-            atomic_write_text(folder / SETTINGS, text)
-        elif _read(folder / SETTINGS) != text:
-            raise UserError(
-                f"{folder} holds an unfinished collection with other settings; finish that one, or ask to overwrite it."
-            )
-        yield
-    finally:
-        os.close(lock)
-
-
-def _read(file: Path) -> str | None:
-    return file.read_text() if file.is_file() else None
 
 
 def _shard_tasks(config: BabyAICollectConfig, name: str, folder: Path) -> list[ShardTask]:
@@ -210,9 +163,9 @@ def _columns(task: ShardTask, number: int, split: np.ndarray, longest: int) -> d
     inside = np.arange(longest) < shard.length[:, None]
     seen = np.arange(longest + 1) <= shard.length[:, None]
     return {
-        "observation": _padded(shard.observation, seen),
-        "action": _padded(shard.action, inside),
-        "reward": _padded(shard.reward, inside),
+        "observation": padded(shard.observation, seen),
+        "action": padded(shard.action, inside),
+        "reward": padded(shard.reward, inside),
         "length": shard.length,
         "terminated": shard.terminated,
         "task_id": np.full(count, number),
@@ -220,13 +173,6 @@ def _columns(task: ShardTask, number: int, split: np.ndarray, longest: int) -> d
         "told": shard.mission,
         "noise": shard.noise,
     }
-
-
-def _padded(steps: np.ndarray, real: np.ndarray) -> np.ndarray:
-    """Steps of episodes one after the other, as rows with zeros where `real` [e, L] is False."""
-    rows = np.zeros((*real.shape, *steps.shape[1:]), steps.dtype)
-    rows[real] = steps
-    return rows
 
 
 def _data_card(tasks: Sequence[ShardTask]) -> dict[str, Any]:

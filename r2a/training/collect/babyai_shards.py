@@ -1,9 +1,7 @@
-"""Shards: finished episodes of one BabyAI level, a few to a file, so that collecting can go on after a stop."""
+"""Shards of BabyAI: what its processes play."""
 
 from __future__ import annotations
 
-import io
-import multiprocessing
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +12,7 @@ import numpy as np
 from r2a.environments.babyai.expert import Episode, Failure, play_expert
 from r2a.environments.babyai.levels import LEVEL_NAMES
 from r2a.errors import UserError
-from r2a.storage import atomic_write_bytes, storage_errors
+from r2a.training.collect import shards
 
 MOST_ATTEMPTS = 200  # seeds for one episode
 REASONS = ("no mission", "bot lost", "out of time")
@@ -66,21 +64,12 @@ def play_shard(task: ShardTask) -> None:
         noise=np.array(task.noise, np.float32),
         dropped=np.array([dropped[reason] for reason in REASONS], np.int64),
     )
-    content = io.BytesIO()
-    np.savez(content, **shard._asdict())
-    parent = multiprocessing.parent_process()
-    if parent is None or parent.is_alive():  # otherwise nobody waits for it, and its folder may be another's by now
-        atomic_write_bytes(task.file, content.getvalue())
+    shards.write_shard(task.file, shard._asdict())
 
 
 def read_shard(file: Path) -> Shard:
     """A shard that `play_shard` wrote."""
-    with storage_errors("read", file):
-        try:
-            with np.load(file, allow_pickle=False) as content:
-                return Shard(**{name: content[name] for name in Shard._fields})
-        except (ValueError, KeyError, EOFError) as error:
-            raise UserError(f"{file} is damaged; remove it and collect again.") from error
+    return Shard(**shards.read_shard(file, Shard._fields))
 
 
 def _play_episode(task: ShardTask, number: int, epsilon: float, dropped: Counter[str]) -> Episode:
