@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from r2a.config.rules import require, require_positive
 
@@ -28,6 +29,8 @@ class AtariConfig:
     """Frames that an action lasts."""
     pool_frames: bool = True  # NGU Table 8: frames 3 and 4
     """See the brighter of the last two frames, pixel by pixel: some games draw a thing in every other frame only."""
+    side: Literal[84, 42] = 84  # NGU Table 8: 84 x 84
+    """Pixels of a picture's side; 42 is for CPUs."""
     sticky: float = 0.0  # NGU Table 8; Machado et al. 2018 recommend 0.25
     """Probability, frame by frame, that the action before goes on."""
     clip_rewards: bool = False  # R2D2 Sec. 2.3: h(x) of the Q-values in place of clipped rewards

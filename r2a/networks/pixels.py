@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -140,14 +141,17 @@ class ResNet47(eqx.Module):
 
 
 class Strided(eqx.Module):
-    """Two convolutions that skip pixels instead of pooling them: what a CPU can learn with (DQN, Mnih et al. 2013)."""
+    """Two convolutions that skip pixels instead of pooling them: what a CPU can learn with (DQN, Mnih et al. 2013).
+
+    The first takes twice its stride: 8 x 8 pixels of 84 x 84, or half as many of 42 x 42.
+    """
 
     layers: tuple[Convolution, Convolution]
 
-    def __init__(self, channels: int, key: PRNGKeyArray):
+    def __init__(self, channels: int, key: PRNGKeyArray, stride: int = 4):
         first, second = jax.random.split(key)
         self.layers = (
-            Convolution(channels, 16, 8, first, stride=4, padding="VALID"),
+            Convolution(channels, 16, 2 * stride, first, stride=stride, padding="VALID"),
             Convolution(16, 32, 4, second, stride=2, padding="VALID"),
         )
 
@@ -169,8 +173,13 @@ class BoardConvolution(eqx.Module):
         return jax.nn.relu(self.layer(images))
 
 
-TORSOS = {"resnet47": ResNet47, "strided": Strided, "minatar": BoardConvolution}
-FRAMES_FIRST = ("resnet47", "strided")
+TORSOS = {
+    "resnet47": ResNet47,
+    "strided": Strided,
+    "strided_half": partial(Strided, stride=2),
+    "minatar": BoardConvolution,
+}
+FRAMES_FIRST = ("resnet47", "strided", "strided_half")
 """Those that see a stack of grey frames, [frames, h, w]; the others see [h, w, channels]."""
 
 

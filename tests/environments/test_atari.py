@@ -102,6 +102,7 @@ def test_shrinking_takes_the_mean_of_an_area():
     fine = screen.astype(float).repeat(2, axis=0).repeat(21, axis=1)  # every small pixel lies in one pixel of either
     expected = fine.reshape(84, 5, 84, 40).mean(axis=(1, 3))
     assert np.abs(shrink(screen) - expected).max() <= 0.5001
+    assert np.abs(shrink(screen, 42) - expected.reshape(42, 2, 42, 2).mean(axis=(1, 3))).max() <= 0.5001
     assert (shrink(np.full((210, 160), 255, np.uint8)) == 255).all()
 
 

@@ -32,7 +32,8 @@ class TrainOnline:
 
     A preset sets all options below; each can be overridden. Go on with a run that was stopped by --resume.
 
-    Agents: ra_r2d2; r2d2, without retrieval; ra_r2d2_slots_only, the same network, but its slots read nothing.
+    Agents: ra_r2d2; r2d2, without retrieval; ra_r2d2_slots_only, the same network, but its slots read nothing;
+    r2d2_auxiliary, without retrieval, but with its auxiliary losses.
 
     Examples:
       r2a train minatar --game breakout --agent ra_r2d2

@@ -84,9 +84,10 @@ class Console:
         lost, self._lives = lives < self._lives, lives
         return Outcome(float(reward), over, lost)
 
-    def observation(self) -> UInt8[np.ndarray, "84 84"]:
+    def observation(self) -> UInt8[np.ndarray, "side side"]:
         """The screen in grey, of the last two frames the brighter."""
-        return shrink(np.maximum(*self._frames) if self.config.pool_frames else self._frames[1])
+        screen = np.maximum(*self._frames) if self.config.pool_frames else self._frames[1]
+        return shrink(screen, self.config.side)
 
     def picture(self) -> UInt8[np.ndarray, "210 160 3"]:
         """The screen in colour, the brighter of the last two frames: in one alone, what flickers may be missing."""

@@ -7,7 +7,6 @@ import numpy as np
 from r2a.config import AtariConfig
 from r2a.environments.atari import NAME
 from r2a.environments.atari.console import Console
-from r2a.environments.atari.screen import SIDE
 from r2a.environments.games import GameLanes
 from r2a.environments.lanes import LanesSpec, require_lanes
 
@@ -19,7 +18,7 @@ def make_atari(config: AtariConfig, num_lanes: int, seed: int) -> GameLanes:
     spec = LanesSpec(
         name=NAME,
         game=config.game,
-        observation_shape=(SIDE, SIDE),
+        observation_shape=(config.side, config.side),
         observation_dtype=np.dtype(np.uint8),
         action_names=consoles[0].action_names,
         max_steps=config.max_frames // config.frame_skip,

@@ -16,8 +16,13 @@ from r2a.experiments.sweep import load_results
 from r2a.storage import atomic_write_text
 
 Run = dict[str, Any]
-LABELS = {"r2d2": "R2D2", "ra_r2d2_slots_only": "RA-R2D2, slots only (A-2)", "ra_r2d2": "RA-R2D2"}
-COLOURS = {"r2d2": "#1f77b4", "ra_r2d2_slots_only": "#7f7f7f", "ra_r2d2": "#d95f02"}
+LABELS = {
+    "r2d2": "R2D2",
+    "r2d2_auxiliary": "R2D2, auxiliary losses (control)",
+    "ra_r2d2_slots_only": "RA-R2D2, slots only (A-2)",
+    "ra_r2d2": "RA-R2D2",
+}
+COLOURS = {"r2d2": "#1f77b4", "r2d2_auxiliary": "#17becf", "ra_r2d2_slots_only": "#7f7f7f", "ra_r2d2": "#d95f02"}
 ALL = "all"
 """Game of the records over all games: scores in parts of R2D2's mean score of the game."""
 

@@ -124,13 +124,9 @@ MINATAR_SMOKE = replace(
 ATARI_LAPTOP = replace(
     MINATAR_LAPTOP,
     environment="atari",
-    atari=AtariConfig(game="pong", all_actions=False),
-    agent=replace(
-        MINATAR_LAPTOP.agent,
-        encoder=EncoderConfig(features="strided", hidden=(256,)),
-        core=CoreConfig(kind="gru", size=256),
-    ),
-    replay=ReplayConfig(capacity=10_000, minimum=600, trace=20, period=10, stack=4),
+    atari=AtariConfig(game="freeway", all_actions=False, side=42),
+    agent=replace(MINATAR_LAPTOP.agent, encoder=EncoderConfig(features="strided_half", hidden=(128,))),
+    replay=ReplayConfig(capacity=20_000, minimum=600, trace=20, period=10, stack=2),
     play=PlayConfig(episodes=5),
 )
 
@@ -146,13 +142,14 @@ PRESETS: dict[str, dict[str, OnlineConfig]] = {
     "atari": {"paper": ATARI_PAPER, "laptop": ATARI_LAPTOP, "smoke": ATARI_SMOKE},
     "minatar": {"laptop": MINATAR_LAPTOP, "smoke": MINATAR_SMOKE},
 }
-ARMS = {"ra_r2d2": "full", "r2d2": "none", "ra_r2d2_slots_only": "slots_only"}
+ARMS = {"ra_r2d2": "full", "r2d2": "none", "ra_r2d2_slots_only": "slots_only", "r2d2_auxiliary": "auxiliary_only"}
 
 
 def arm(config: OnlineConfig, name: str) -> OnlineConfig:
     """One arm of the comparison: what differs from RA-R2D2, and nothing else.
 
-    r2d2: no retrieval; ra_r2d2_slots_only: ablation A-2, the same network, whose slots read nothing.
+    r2d2: no retrieval; ra_r2d2_slots_only: ablation A-2, the same network, whose slots read nothing; r2d2_auxiliary: no
+    retrieval, but the auxiliary losses, a control that is not in the paper.
     """
     retrieval = replace(config.agent.retrieval, variant=ARMS[name])  # pyright: ignore[reportArgumentType]
     return replace(config, agent=replace(config.agent, retrieval=retrieval))
