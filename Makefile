@@ -6,7 +6,7 @@ export R2A_CACHE ?= $(CURDIR)/.cache/jax
 
 .venv/.installed: pyproject.toml requirements.txt
 	$(PYTHON) -m venv .venv
-	# The pins are complete; MinAtar also asks for pandas, pytz and seaborn, which its games never import.
+	# The pins are complete; MinAtar and causal_world also ask for packages that they never import.
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
 	touch $@
@@ -41,6 +41,9 @@ bench: setup ## all benchmarks, as JSON lines; with the peers if `make bench-set
 results: setup ## what is left of the sweeps, then their summaries, tables and figures
 	$(BIN)/r2a sweep gridroboman --scale laptop
 	$(BIN)/r2a sweep babyai --scale laptop
+	$(BIN)/r2a sweep minatar --scale laptop
+	$(BIN)/r2a sweep atari --scale laptop
+	$(BIN)/r2a sweep causalworld --scale laptop
 
 clean:
 	rm -rf .venv .venv-bench .cache runs report

@@ -14,6 +14,7 @@ from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
 from r2a.experiments import sweep
 from r2a.experiments.babyai import analysis as babyai
+from r2a.experiments.causalworld import analysis as causalworld
 from r2a.experiments.games import analysis as games
 from r2a.experiments.gridroboman import analysis as gridroboman
 from r2a.experiments.worker import SWEEPS
@@ -22,6 +23,7 @@ from r2a.training.course import Interrupted
 ANALYSES = {
     "gridroboman": gridroboman.analyse,
     "babyai": babyai.analyse,
+    "causalworld": causalworld.analyse,
     "minatar": games.analyse,
     "atari": games.analyse,
 }
@@ -35,6 +37,8 @@ class Sweep:
 
     babyai: success of RA-RDQN and its baselines on two sizes of data, and whose data it reads (Sec. 3.3, Table 1).
 
+    causalworld: success of RA-BC and its baselines, with few and many demonstrations (Sec. 3.4, Table 2).
+
     minatar, atari: score of R2D2, RA-R2D2 and its ablation A-2, learning while they act (Sec. 3.1).
 
     Examples:
@@ -45,7 +49,7 @@ class Sweep:
       r2a sweep gridroboman --analyse-only
     """
 
-    experiment: tyro.conf.Positional[Literal["gridroboman", "babyai", "minatar", "atari"]]
+    experiment: tyro.conf.Positional[Literal["gridroboman", "babyai", "causalworld", "minatar", "atari"]]
     scale: Literal["smoke", "laptop", "paper"] = "laptop"
     dataset: str = ""
     """Name or path of the data set (default: the one the scale's preset names, collected if it is not there)."""

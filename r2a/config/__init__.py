@@ -8,13 +8,14 @@ from r2a.config.online import ActingConfig, OnlineConfig, PlayConfig
 from r2a.config.replay import ReplayConfig
 from r2a.config.rules import config_from_dict, require, require_positive
 from r2a.config.run import DataConfig, EvaluationConfig, LearnerConfig, LossWeights, RunConfig
-from r2a.config.worlds import AtariConfig, MinAtarConfig
+from r2a.config.worlds import AtariConfig, CausalWorldConfig, MinAtarConfig
 
 __all__ = [
     "ActingConfig",
     "AgentConfig",
     "AtariConfig",
     "AuxiliaryConfig",
+    "CausalWorldConfig",
     "CoreConfig",
     "DataConfig",
     "EncoderConfig",

@@ -9,6 +9,7 @@ import tyro
 
 from r2a.config.agent import AgentConfig
 from r2a.config.rules import require, require_positive
+from r2a.config.worlds import CausalWorldConfig
 
 
 @dataclass(frozen=True)
@@ -156,13 +157,14 @@ class EvaluationConfig:
 class RunConfig:
     """Everything that decides a run's numbers; saved in its folder."""
 
-    environment: tyro.conf.Suppress[Literal["gridroboman", "babyai"]] = "gridroboman"
+    environment: tyro.conf.Suppress[Literal["gridroboman", "babyai", "causalworld"]] = "gridroboman"
     """The world: on the command line, what follows `r2a train`."""
     agent: Annotated[AgentConfig, tyro.conf.arg(name="")] = field(default_factory=AgentConfig)
     """Its parts are options of their own: --retrieval.k-traj rather than --agent.retrieval.k-traj."""
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     data: DataConfig = field(default_factory=DataConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    causalworld: CausalWorldConfig = field(default_factory=CausalWorldConfig)
     seed: int = 0
     """Decides initial parameters, batches and noise."""
     steps: int = 100_000

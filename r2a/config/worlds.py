@@ -72,3 +72,18 @@ class MinAtarConfig:
     def __post_init__(self) -> None:
         require_positive(self, "max_steps", section="minatar.")
         require_share("minatar.", "sticky", self.sticky)
+
+
+@dataclass(frozen=True)
+class CausalWorldConfig:
+    """The simulator that agents of CausalWorld are evaluated in (Sec. 3.4)."""
+
+    skip_frame: int = 10  # causal_world's default
+    """Steps of the simulation, at 250 a second, that an action lasts; data were collected with the same."""
+    goals: Literal["space_a", "space_b"] = "space_a"
+    """Where goals lie: space_a, as in the data; space_b, outside of that."""
+    processes: int = 1
+    """Processes of simulators; the outcome does not depend on it."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "skip_frame", "processes", section="causalworld.")

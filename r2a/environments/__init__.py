@@ -9,6 +9,7 @@ import gymnasium
 ENTRY_POINTS = {
     "r2a/Gridroboman-v0": "r2a.environments.gridroboman.gym:GridrobomanEnv",
     "r2a/BabyAI-v0": "r2a.environments.babyai.gym:BabyAIEnv",
+    "r2a/CausalWorld-v0": "r2a.environments.causalworld.gym:CausalWorldEnv",
 }
 for _name, _entry_point in ENTRY_POINTS.items():
     if _name not in gymnasium.registry:

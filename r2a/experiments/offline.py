@@ -99,6 +99,9 @@ class OfflineExperiment(Experiment[OfflineRun]):
             "curve": {column: [line[column] for line in lines] for column in columns},
             "config": asdict(config),
         }
+        covered = {s: r.fraction.mean((1, 2)) for s, r in final.items() if r.fraction is not None}
+        if covered:
+            result["fraction"] = {s: dict(zip(names, map(float, of), strict=True)) for s, of in covered.items()}
         weight = next(iter(final.values())).weight
         if weight is not None:
             result["weight"] = [[round(float(share), 4) for share in row] for row in weight]

@@ -8,10 +8,11 @@ from typing import Any
 from r2a.config import OnlineConfig, RunConfig
 from r2a.errors import UserError
 from r2a.experiments.babyai import presets as babyai
+from r2a.experiments.causalworld import presets as causalworld
 from r2a.experiments.games import presets as games
 from r2a.experiments.gridroboman import presets as gridroboman
 
-EXPERIMENTS = {"gridroboman": gridroboman, "babyai": babyai}
+EXPERIMENTS = {"gridroboman": gridroboman, "babyai": babyai, "causalworld": causalworld}
 ONLINE = tuple(games.PRESETS)
 
 

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from r2a.experiments.babyai import sweep as babyai
+from r2a.experiments.causalworld import sweep as causalworld
 from r2a.experiments.games import sweep as games
 from r2a.experiments.gridroboman import sweep as gridroboman
 from r2a.experiments.sweep import Experiment, work
@@ -13,6 +14,7 @@ from r2a.experiments.sweep import Experiment, work
 SWEEPS: dict[str, Experiment[Any]] = {
     "gridroboman": gridroboman.EXPERIMENT,
     "babyai": babyai.EXPERIMENT,
+    "causalworld": causalworld.EXPERIMENT,
     "minatar": games.MINATAR,
     "atari": games.ATARI,
 }

@@ -17,7 +17,7 @@ from r2a.storage import PathLike, atomic_write_text, read_versioned_json, storag
 
 METRICS = "metrics.jsonl"
 CONFIG = "config.json"
-GROUPS = ("rl", "retrieval", "aux", "eval", "time")
+GROUPS = ("rl", "bc", "retrieval", "aux", "eval", "time")
 RUN_FORMAT = "r2a-run"
 RUN_FORMAT_VERSION = 1
 # JSON has no such numbers; as strings they keep the file readable for every other tool.

@@ -8,6 +8,7 @@ from r2a.config import RunConfig
 from r2a.data.dataset import OfflineDataset
 from r2a.environments.babyai import NAME as BABYAI
 from r2a.environments.babyai import level_index, require_vocabulary
+from r2a.environments.causalworld import NAME as CAUSALWORLD
 from r2a.errors import UserError
 
 
@@ -20,9 +21,9 @@ def choose_tasks(config: RunConfig, dataset: OfflineDataset) -> tuple[RunConfig,
 
 
 def settle_tasks(config: RunConfig, dataset: OfflineDataset) -> RunConfig:
-    """The run's settings with its tasks counted and, for BabyAI or where not all of their episodes are used, named.
+    """The run's settings with its tasks counted and, unless they are gridroboman's with all their episodes, named.
 
-    Refuses data of another environment, of other tasks, or of another vocabulary.
+    Refuses data of another environment, of other tasks, of another vocabulary, or of another rate of acting.
     """
     if dataset.environment != config.environment:
         raise UserError(f"{dataset.path} holds episodes of {dataset.environment}, not of {config.environment}.")
@@ -31,9 +32,16 @@ def settle_tasks(config: RunConfig, dataset: OfflineDataset) -> RunConfig:
         require_vocabulary(dataset.manifest["provenance"].get("vocabulary"), str(dataset.path))
         for name in names:
             level_index(name)
+    if config.environment == CAUSALWORLD:
+        skipped = dataset.manifest["provenance"].get("settings", {}).get("skip_frame")
+        if skipped != config.causalworld.skip_frame:
+            raise UserError(
+                f"An action of {dataset.path} lasts {skipped} frames, and causalworld.skip-frame is "
+                f"{config.causalworld.skip_frame}; set it to {skipped}."
+            )
     if not names and wanted > len(dataset.task_names):
         raise UserError(f"{dataset.path} has {len(dataset.task_names)} tasks; {wanted} were asked for.")
-    if not names and (config.environment == BABYAI or config.data.episodes_per_task):
+    if not names and (config.environment in (BABYAI, CAUSALWORLD) or config.data.episodes_per_task):
         names = dataset.task_names[: wanted or None]
     count = len(names) or wanted or len(dataset.task_names)
     at_once = min(config.data.tasks_per_step, count)

@@ -203,9 +203,23 @@ def test_trouble_in_a_process_is_one_sentence(tmp_path):
     task = ShardTask(str(tmp_path / "file" / "folder"), 0, 0, (1.0,), 5, 0, 10.0)
     with pytest.raises(UserError, match="a part of the path is a file"):
         list(in_processes(play_shard, [task], 2))
-    with pytest.raises(UserError, match="ended unexpectedly; run the same command again"):
+    with pytest.raises(UserError, match="ends again and again; run the same command again"):
         list(in_processes(os._exit, [9, 9], 2))
     assert list(in_processes(os._exit, [], 2)) == []
+
+
+def die_once(file):
+    """The first time it is called."""
+    if not file.exists():
+        file.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    file.write_text("done")
+
+
+def test_a_process_that_dies_is_replaced_and_its_work_done_again(tmp_path):
+    files = [tmp_path / "one", tmp_path / "two", tmp_path / "three"]
+    assert sorted(in_processes(die_once, files, 2)) == sorted(files)
+    assert [file.read_text() for file in files] == ["done"] * 3
 
 
 class EndlessBot(ExpertBot):

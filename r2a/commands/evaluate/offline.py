@@ -33,6 +33,7 @@ class Evaluate:
       r2a evaluate runs/ra_dqn-10-0
       r2a evaluate runs/ra_dqn-10-0 --retrieve-from datasets/other --source right --json
       r2a evaluate runs/ra_dqn-10-0 --values shuffled
+      r2a evaluate runs/ra_bc_multi-5-0 --goals space_b --retrieve-from datasets/far
     """
 
     run: tyro.conf.Positional[Path]
@@ -44,6 +45,8 @@ class Evaluate:
     values: Literal["as_read", "shuffled", "mean"] = "as_read"
     """What is found where the agent reads: what happened next there; what happened next at another state of the batch;
     or the mean of it all. An agent that does as well without the first has no use for what it reads."""
+    goals: Literal["as_trained", "space_a", "space_b"] = "as_trained"
+    """Where CausalWorld's goals lie: space_b is outside the range of the usual data."""
     seed: int = 0
     datasets: Path = Path("datasets")
     json: bool = False
@@ -66,6 +69,10 @@ def main(argv: Sequence[str]) -> int:
     if dataset.task_names[: len(names)] != tuple(names):
         raise UserError(f"{dataset.path} has other tasks than {options.run} was trained on; choose another data set.")
     config = replace(config, evaluation=replace(config.evaluation, values=options.values))
+    if options.goals != "as_trained":
+        if config.environment != "causalworld":
+            raise UserError(f"--goals is for runs of CausalWorld, and {options.run} is one of {config.environment}.")
+        config = replace(config, causalworld=replace(config.causalworld, goals=options.goals))
     _, state = load_run(options.run, dataset)
     check_fits(dataset, config, to_learn=False)
     data = load_resident(dataset, config.data)
@@ -75,12 +82,16 @@ def main(argv: Sequence[str]) -> int:
     }
     if options.json:
         per_task = {s: dict(zip(names, map(float, r.per_task()), strict=True)) for s, r in results.items()}
-        print(json.dumps({"mean": {s: r.mean() for s, r in results.items()}, "per_task": per_task}))
+        found = {"mean": {s: r.mean() for s, r in results.items()}, "per_task": per_task}
+        covered = {s: float(r.fraction.mean()) for s, r in results.items() if r.fraction is not None}
+        print(json.dumps(found | ({"fraction": covered} if covered else {})))
         return 0
-    table = Table("task", *sources, title=f"{options.run}, reading from {dataset.name}")
-    for row in zip(names, *(r.per_task() for r in results.values()), strict=True):
+    columns = {source: result.scores for source, result in results.items()}
+    columns |= {f"{s}, covered": r.fraction for s, r in results.items() if r.fraction is not None}
+    table = Table("task", *columns, title=f"{options.run}, reading from {dataset.name}")
+    for row in zip(names, *(scores.mean((1, 2)) for scores in columns.values()), strict=True):
         table.add_row(row[0], *(f"{value:.2f}" for value in row[1:]))
     table.add_section()
-    table.add_row("mean", *(f"{r.mean():.2f}" for r in results.values()))
+    table.add_row("mean", *(f"{scores.mean():.2f}" for scores in columns.values()))
     CONSOLE.print(table)
     return 0

@@ -1,4 +1,4 @@
-"""r2a train gridroboman | babyai: learn from a data set."""
+"""r2a train gridroboman | babyai | causalworld: learn from a data set."""
 
 from __future__ import annotations
 
@@ -38,15 +38,19 @@ class Train:
     Agents of babyai: ra_rdqn_multi, which reads from all levels' data; ra_rdqn_single, from its own level's;
     ra_rdqn_multi_no_ib, without information bottleneck; ra_rdqn_random, from a random level's; rdqn, without retrieval.
 
+    Agents of causalworld: ra_bc_multi, which reads from all tasks' data; ra_bc_single, from its own task's;
+    ra_bc_random, from a random task's; bc, without retrieval; bc_auxiliary, the same with retrieval's auxiliary losses.
+
     Examples:
       r2a train gridroboman --agent ra_dqn --data.num-tasks 10
       r2a train gridroboman --preset paper --agent dqn --data.task-input one_hot
       r2a train babyai --agent ra_rdqn_multi --data.tasks GoToLocal PickupLoc PutNextLocal
+      r2a train causalworld --agent bc --data.tasks pushing picking
       r2a train gridroboman --retrieval.k-traj 5 --retrieval.summariser gru --name wider
       r2a train --resume runs/wider
     """
 
-    environment: tyro.conf.Positional[Literal["gridroboman", "babyai"]] = "gridroboman"
+    environment: tyro.conf.Positional[Literal["gridroboman", "babyai", "causalworld"]] = "gridroboman"
     agent: str = ""
     """One of the agents named above (default: the first of its environment)."""
     preset: Literal["paper", "laptop", "smoke"] = "laptop"

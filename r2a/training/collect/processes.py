@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -13,35 +14,53 @@ from r2a.errors import UserError
 Task = TypeVar("Task")
 
 
+MOST_ENDS = 3
+"""Processes that one task may lose: more are no accident."""
+
+
 def in_processes(function: Callable[[Task], None], tasks: Sequence[Task], workers: int) -> Iterator[Task]:
     """Call `function` for every task, in up to `workers` processes; yields each task when it is done, in any order.
 
     Processes are spawned: `function` is found by its name, and what its module imports is all that they load. They
-    hold the other end of a pipe and nothing else, so they see its end if this process is killed.
+    hold the other end of a pipe and nothing else, so they see its end if this process is killed. One that dies is
+    replaced, and its task done again.
     """
-    context = multiprocessing.get_context("spawn")
     waiting = list(reversed(tasks))
     staff: dict[Any, Any] = {}
     at_work: dict[Any, Task] = {}
+    ends: dict[int, int] = {}
+
+    def start(task: Task) -> None:
+        connection, process = _hire(function)
+        staff[connection], at_work[connection] = process, task
+        with contextlib.suppress(ConnectionError):  # found again when the answer is fetched
+            connection.send(task)
+
     try:
         for _ in range(min(workers, len(tasks))):
-            connection, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, function), daemon=True)
-            process.start()
-            theirs.close()
-            staff[connection] = process
-            at_work[connection] = waiting.pop()
-            _exchange(connection.send, at_work[connection])
+            start(waiting.pop())
         while at_work:
             for connection in wait(list(at_work)):
-                problem = _exchange(connection.recv)  # type: ignore[union-attr]
+                task = at_work.pop(connection)
+                try:
+                    problem = connection.recv()  # type: ignore[union-attr]
+                except (EOFError, ConnectionError):
+                    connection.close()  # type: ignore[union-attr]
+                    staff.pop(connection).join()
+                    ends[id(task)] = ends.get(id(task), 0) + 1
+                    if ends[id(task)] >= MOST_ENDS:
+                        raise UserError(
+                            "A collecting process ends again and again; run the same command again to go on."
+                        ) from None
+                    start(task)
+                    continue
                 if problem:
                     raise UserError(problem)
-                done = at_work.pop(connection)
                 if waiting:
                     at_work[connection] = waiting.pop()
-                    _exchange(connection.send, at_work[connection])  # type: ignore[union-attr]
-                yield done
+                    with contextlib.suppress(ConnectionError):
+                        connection.send(at_work[connection])  # type: ignore[union-attr]
+                yield task
     finally:
         for connection, process in staff.items():
             connection.close()
@@ -50,11 +69,13 @@ def in_processes(function: Callable[[Task], None], tasks: Sequence[Task], worker
             process.join()
 
 
-def _exchange(transfer: Callable[..., Any], *message: Any) -> Any:
-    try:
-        return transfer(*message)
-    except (EOFError, ConnectionError) as error:
-        raise UserError("A collecting process ended unexpectedly; run the same command again to go on.") from error
+def _hire(function: Callable[[Any], None]) -> tuple[Connection, Any]:
+    context = multiprocessing.get_context("spawn")
+    connection, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs, function), daemon=True)
+    process.start()
+    theirs.close()
+    return connection, process
 
 
 def _serve(connection: Connection, function: Callable[[Any], None]) -> None:

@@ -33,6 +33,10 @@ def evaluate(
     """Play every task with `evaluation.episodes` episodes for each of several retrieval batches; consumes `key`."""
     if config.environment == "gridroboman":
         return gridroboman.evaluate(agent, data, config, source, key)
+    if config.environment == "causalworld":
+        from r2a.training.evaluate import causalworld  # needs pybullet and causal_world
+
+        return causalworld.evaluate(agent, data, config, task_names, source, key)
     from r2a.training.evaluate import babyai  # needs minigrid
 
     return babyai.evaluate(agent, data, config, task_names, source, key)

@@ -20,9 +20,12 @@ class Evaluation(NamedTuple):
     """The score of every episode: task, retrieval batch, episode; and whose data each task gave weight to.
 
     Gridroboman's score is the episode's return; BabyAI's is 1 where the mission was fulfilled, else 0.
+    CausalWorld's is 1 where the task was solved at the end.
     """
 
     scores: Float[np.ndarray, "tasks R E"]
+    fraction: Float[np.ndarray, "tasks R E"] | None = None
+    """How much of CausalWorld's goal was covered at the end."""
     weight: Float[np.ndarray, "tasks sources"] | None = None
     """Share of each task's retrieval weight that went to the episodes of each task; None: not recorded."""
 
@@ -37,7 +40,7 @@ class Evaluation(NamedTuple):
 
 def score_name(config: RunConfig) -> str:
     """What an episode's score is called."""
-    return "success" if config.environment == "babyai" else "return"
+    return "return" if config.environment == "gridroboman" else "success"
 
 
 def source_tasks(source: Source, num_tasks: int, batches: int, key: PRNGKeyArray) -> Int[Array, "tasks R"]:
@@ -58,7 +61,7 @@ def sources_to_evaluate(config: RunConfig) -> tuple[Source, ...]:
         return ("right",)
     if config.data.retrieve_from == "all_tasks":
         return ("all_tasks",)
-    if config.environment == "babyai":
+    if config.environment != "gridroboman":
         return ("right",) if config.data.retrieve_from == "same_task" else ("random",)
     return ("right", "wrong", "random")
 

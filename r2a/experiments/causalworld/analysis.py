@@ -1,0 +1,148 @@
+"""From the sweep's result files to Table 2 and its figure (Sec. 3.4)."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from r2a.experiments.figures import write_figure
+from r2a.experiments.statistics import t_interval
+from r2a.experiments.sweep import load_results
+from r2a.storage import atomic_write_text
+
+Run = dict[str, Any]
+LABELS = {
+    "bc": "BC",
+    "bc_auxiliary": "BC, auxiliary losses (control)",
+    "ra_bc_random": "RA-BC, random task (control)",
+    "ra_bc_single": "RA-BC, single-task",
+    "ra_bc_multi": "RA-BC, multi-task",
+}
+COLOURS = {
+    "bc": "#1f77b4",
+    "bc_auxiliary": "#17becf",
+    "ra_bc_random": "#7f7f7f",
+    "ra_bc_single": "#2ca02c",
+    "ra_bc_multi": "#d95f02",
+}
+PAPER = {"bc": 61, "ra_bc_single": 71, "ra_bc_multi": 82}
+"""Table 2: per cent of episodes solved, 50K trajectories."""
+ALL = "all"
+"""In the place of a task's name: the mean over tasks."""
+
+
+def grouped(runs: list[Run]) -> dict[tuple[str, int], list[Run]]:
+    """The runs of every arm and number of demonstrations, in the table's order."""
+    groups: dict[tuple[str, int], list[Run]] = defaultdict(list)
+    for run in runs:
+        groups[run["arm"], run["demonstrations"]].append(run)
+    return dict(sorted(groups.items(), key=lambda item: (item[0][1], list(LABELS).index(item[0][0]))))
+
+
+def figures_of(run: Run, task: str) -> tuple[float, float]:
+    """Share of episodes solved, and of goals covered, on one task or on all."""
+    solved, covered = next(iter(run["per_task"].values())), next(iter(run["fraction"].values()))
+    names = list(solved) if task == ALL else [task]
+    return float(np.mean([solved[name] for name in names])), float(np.mean([covered[name] for name in names]))
+
+
+def summarise(runs: list[Run]) -> list[dict[str, Any]]:
+    """One record per arm, number of demonstrations and task, and one for all tasks; low and high are of `success`."""
+    records = []
+    for (arm, demonstrations), members in grouped(runs).items():
+        for task in (ALL, *next(iter(members[0]["per_task"].values()))):
+            solved, covered = zip(*(figures_of(run, task) for run in members), strict=True)
+            interval = t_interval(solved)
+            ends = (round(interval.low, 4), round(interval.high, 4)) if len(members) > 1 else (None, None)
+            records.append(
+                {
+                    "arm": arm,
+                    "task": task,
+                    "demonstrations": demonstrations,
+                    "seeds": len(members),
+                    "success": round(interval.mean, 4),
+                    "fractional": round(float(np.mean(covered)), 4),
+                    "low": ends[0],
+                    "high": ends[1],
+                }
+            )
+    return records
+
+
+def table(records: list[dict[str, Any]]) -> str:
+    """Table 2 beside the paper's figures, then every task with the most demonstrations, in Markdown."""
+    sizes = sorted({record["demonstrations"] for record in records})
+    place = {(r["arm"], r["demonstrations"], r["task"]): r for r in records}
+    arms = [arm for arm in LABELS if any(record["arm"] == arm for record in records)]
+    head = ["agent", *(f"{size:,} demonstrations" for size in sizes), "paper", "seeds"]
+    lines = [head, ["---"] * len(head)]
+    for arm in arms:
+        own = [place.get((arm, size, ALL)) for size in sizes]
+        seeds = ", ".join(str(record["seeds"]) if record else "-" for record in own)
+        lines.append([LABELS[arm], *map(described, own), f"{PAPER[arm]} %" if arm in PAPER else "-", seeds])
+    tasks = [task for task in dict.fromkeys(record["task"] for record in records) if task != ALL]
+    text = markdown(lines)
+    if not tasks:
+        return text
+    lines = [["solved (covered)", *(LABELS[arm] for arm in arms)], ["---"] * (len(arms) + 1)]
+    for task in tasks:
+        own = [place.get((arm, sizes[-1], task)) for arm in arms]
+        cells = [f"{100 * r['success']:.0f} % ({100 * r['fractional']:.0f})" if r else "not run" for r in own]
+        lines.append([task, *cells])
+    return text + "\n" + markdown(lines)
+
+
+def described(record: dict[str, Any] | None) -> str:
+    """A record's success with its interval, and how much of the goals was covered."""
+    if record is None:
+        return "not run"
+    text = f"{100 * record['success']:.0f} %"
+    if record["low"] is not None:
+        text += f" ({100 * record['low']:.0f} to {100 * record['high']:.0f})"
+    return f"{text}; {100 * record['fractional']:.0f} % covered"
+
+
+def markdown(lines: list[list[str]]) -> str:
+    """A table's rows, one to a line."""
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def plot_by_demonstrations(runs: list[Run], path: Path) -> None:
+    """Success, and how much of the goals was covered, against demonstrations; shaded from lowest to highest seed."""
+    groups = grouped(runs)
+    figure, panels = plt.subplots(1, 2, figsize=(10, 4.4), squeeze=False)
+    for number, (panel, title) in enumerate(zip(panels[0], ("episodes solved, %", "goals covered, %"), strict=True)):
+        for arm, label in LABELS.items():
+            sizes = sorted(size for name, size in groups if name == arm)
+            if not sizes:
+                continue
+            values = [[100 * figures_of(run, ALL)[number] for run in groups[arm, size]] for size in sizes]
+            low, middle, high = ([statistic(own) for own in values] for statistic in (np.min, np.mean, np.max))
+            panel.plot(sizes, middle, color=COLOURS[arm], label=label, linewidth=1.6, marker=".")
+            panel.fill_between(sizes, low, high, color=COLOURS[arm], alpha=0.15, linewidth=0)
+        panel.set_xscale("log")
+        panel.set_xlabel("demonstrations per task", fontsize=9)
+        panel.set_ylabel(title, fontsize=9)
+        panel.set_ylim(0, 100)
+        ticks = sorted({size for _, size in groups})
+        panel.set_xticks(ticks, [f"{size:,}" for size in ticks])
+        panel.minorticks_off()
+    write_figure(figure, path, 0.55)
+
+
+def analyse(results: Path, scale: str) -> str:
+    """Write summary, table and figure of all finished runs of a scale; returns the table."""
+    runs = load_results(results, scale)
+    records = summarise(runs)
+    folder = results if scale == "laptop" else results / scale
+    atomic_write_text(folder / "summary.json", json.dumps(records, indent=1) + "\n")
+    tables = table(records)
+    atomic_write_text(folder / "table.md", tables)
+    if runs:
+        plot_by_demonstrations(runs, folder / "success_by_demonstrations.png")
+    return tables

@@ -1,0 +1,133 @@
+"""Named settings for CausalWorld, and the arms of its comparison (Table 2)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from r2a.config import (
+    AgentConfig,
+    AuxiliaryConfig,
+    DataConfig,
+    EncoderConfig,
+    EvaluationConfig,
+    HeadConfig,
+    LearnerConfig,
+    LossWeights,
+    RetrievalConfig,
+    RunConfig,
+)
+from r2a.experiments.babyai.presets import PAPER as BABYAI
+
+PAPER = RunConfig(
+    environment="causalworld",
+    agent=AgentConfig(
+        encoder=EncoderConfig(hidden=(256, 256)),  # App. gridroboman setup
+        retrieval=BABYAI.agent.retrieval,  # App. CausalWorld: the same setup as for BabyAI
+        head=HeadConfig(hidden=(256,), components=1),  # ours
+    ),
+    learner=LearnerConfig(objective="cloning", weights=BABYAI.learner.weights),
+    data=DataConfig(
+        dataset="causalworld-expert",
+        num_tasks=5,
+        tasks_per_step=5,
+        batch_size=320,
+        learn_from="all_episodes",
+        retrieve_from="all_tasks",
+    ),
+    steps=100_000,
+)
+"""The paper's values where it has them; its data: `r2a collect causalworld --episodes 50000`."""
+
+LAPTOP = RunConfig(
+    environment="causalworld",
+    agent=AgentConfig(
+        encoder=EncoderConfig(hidden=(256, 128)),
+        retrieval=RetrievalConfig(
+            slots=2,
+            slot_size=64,
+            key_size=32,
+            trajectories=2,
+            length=64,
+            ranking="attention",
+            k_traj=2,
+            similar_states=10,
+            k_states=10,
+            summariser="linear",
+            summary_size=64,
+            bottleneck_std=0.03,
+            kl_reduction="mean",
+            gate_bias=-3.0,
+            auxiliary=AuxiliaryConfig(bins=21, low=-2.0, high=2.0, discount=0.95),
+        ),
+        head=HeadConfig(hidden=(128,), attention_gain=0.0, components=1),
+    ),
+    learner=LearnerConfig(
+        objective="cloning",
+        optimiser="muon",
+        learning_rate=2e-3,
+        schedule_steps=4_000,
+        weights=LossWeights(kl=1e-5, action=0.03, value=0.03, reward=0.03),
+    ),
+    data=DataConfig(
+        dataset="causalworld-laptop",
+        num_tasks=5,
+        tasks_per_step=5,
+        batch_size=320,
+        learn_from="all_episodes",
+        retrieve_from="all_tasks",
+    ),
+    evaluation=EvaluationConfig(episodes=4, retrieval_batches=2),
+    steps=4_000,
+    steps_per_call=100,
+    evaluate_every=2_000,
+    checkpoint_every=1_000,
+)
+
+SMOKE = replace(
+    LAPTOP,
+    agent=AgentConfig(
+        encoder=EncoderConfig(hidden=(16,)),
+        retrieval=replace(
+            LAPTOP.agent.retrieval,
+            slot_size=8,
+            key_size=8,
+            summary_size=8,
+            trajectories=1,
+            k_traj=1,
+            length=8,
+            k_states=2,
+            similar_states=2,
+        ),
+        head=HeadConfig(hidden=(8,), attention_heads=2, components=1),
+    ),
+    data=replace(LAPTOP.data, dataset="causalworld-smoke", num_tasks=2, tasks_per_step=2, batch_size=8),
+    evaluation=EvaluationConfig(episodes=1, retrieval_batches=1),
+    steps=20,
+    steps_per_call=10,
+    evaluate_every=20,
+    checkpoint_every=10,
+)
+
+PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE}
+ARMS = ("ra_bc_multi", "bc", "ra_bc_single", "ra_bc_random", "bc_auxiliary")
+
+
+def arm(config: RunConfig, name: str) -> RunConfig:
+    """One row of Table 2: what differs from RA-BC with a multi-task retrieval batch, and nothing else.
+
+    bc: no retrieval; single: reads from the episodes of its own task; random: reads a random task's episodes in
+    training and test; bc_auxiliary: no retrieval, but the auxiliary losses. The last two are controls that are not in
+    the paper.
+    """
+    retrieval, data = config.agent.retrieval, config.data
+    if name == "bc":
+        retrieval = replace(retrieval, variant="none")
+    elif name == "bc_auxiliary":
+        retrieval = replace(retrieval, variant="auxiliary_only")
+    elif name == "ra_bc_single":
+        data = replace(data, retrieve_from="same_task")
+    elif name == "ra_bc_random":
+        data = replace(data, retrieve_from="random_task")
+    else:
+        assert name == "ra_bc_multi", name
+    return replace(config, agent=replace(config.agent, retrieval=retrieval), data=data)

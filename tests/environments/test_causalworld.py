@@ -1,0 +1,269 @@
+"""CausalWorld: the layout of observations, repeatable episodes, the fingers' geometry, and the scripted expert."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import logging
+import sys
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from r2a.environments.causalworld import GYMNASIUM_ID, SOLVED, TASK_NAMES, kinematics, layout, solved, task_entry
+from r2a.environments.causalworld.grasp import coverage
+from r2a.errors import UserError
+
+pytest.importorskip("pybullet")
+pytest.importorskip("causal_world", exc_type=ImportError)
+
+from r2a.environments.causalworld import ENTRY_POINT
+from r2a.environments.causalworld.controller import advise
+from r2a.environments.causalworld.expert import Expert, play_expert
+from r2a.environments.causalworld.gym import ActionError, CausalWorldEnv
+from r2a.environments.causalworld.upstream import INSTALL
+
+if GYMNASIUM_ID not in gymnasium.registry:
+    gymnasium.register(id=GYMNASIUM_ID, entry_point=ENTRY_POINT)
+
+
+@pytest.fixture(scope="module")
+def worlds():
+    made: dict[str, CausalWorldEnv] = {}
+
+    def world(task: str) -> CausalWorldEnv:
+        return made.setdefault(task, CausalWorldEnv(task)) if task not in made else made[task]
+
+    yield world
+    for environment in made.values():
+        environment.close()
+
+
+@pytest.mark.parametrize("task", TASK_NAMES)
+def test_check_env_has_nothing_to_say(task):
+    environment = gymnasium.make(GYMNASIUM_ID, task=task, max_steps=4, render_mode="rgb_array")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(environment.unwrapped)
+
+
+def test_nobody_else_notices_the_import(worlds):
+    worlds("pushing")
+    assert "gym" not in sys.modules
+    assert logging.getLogger().level != logging.INFO
+    before = np.random.get_state()[1].copy()
+    worlds("pushing").reset(seed=0)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)
+
+
+@pytest.mark.parametrize("task", TASK_NAMES)
+def test_layout_against_the_state_of_causal_world(worlds, task):
+    environment = worlds(task)
+    environment.reset(seed=1)
+    observation = environment.step(np.full(9, 0.1))[0]
+    state = environment._world.get_current_state_variables()
+    assert observation[0] == np.float32(1 - 2 / environment.max_steps)
+    np.testing.assert_allclose(observation[1], 2 * (state["joint_positions"][0] + 1.57) / 2.57 - 1, atol=1e-6)
+    np.testing.assert_allclose(observation[10:19], state["joint_velocities"] / 10, atol=1e-6)
+    blocks = [name for name in environment._world.get_stage().get_rigid_objects() if name != "obstacle"]
+    for index, name in enumerate(blocks):
+        block = observation[28 + 18 * index :][:18]
+        goal = observation[64 + 12 * index :][:12]
+        theirs = state[name.replace("tool", "goal")]
+        assert block[0] == goal[0] == 1
+        np.testing.assert_allclose(block[2:5], 2 * (np.asarray(state[name]["size"]) - 0.03) / 0.07 - 1, atol=1e-6)
+        np.testing.assert_allclose(block[5:7], 2 * state[name]["cartesian_position"][:2], atol=1e-6)
+        np.testing.assert_allclose(block[7], 4 * state[name]["cartesian_position"][2] - 1, atol=1e-6)
+        np.testing.assert_allclose(block[8:12], state[name]["orientation"], atol=1e-6)
+        np.testing.assert_allclose(block[12:15], np.clip(state[name]["linear_velocity"] / 0.5, -10, 10), atol=1e-6)
+        np.testing.assert_allclose(goal[5:7], 2 * theirs["cartesian_position"][:2], atol=1e-6)
+    assert len(blocks) == task_entry(task).blocks
+    if len(blocks) == 1:
+        assert not observation[46:64].any()
+        assert not observation[76:88].any()
+    assert observation[88] == (task == "pick_and_place")
+    assert observation[88:].any() == (task == "pick_and_place")
+
+
+def test_reading_an_observation_undoes_the_layout(worlds):
+    environment = worlds("stacked_blocks")
+    scene = layout.read(environment.reset(seed=2)[0])
+    stage = environment._world.get_stage()
+    for block, item in zip(scene.blocks, stage.get_rigid_objects().values(), strict=True):
+        np.testing.assert_allclose(block.position, item.get_state()["cartesian_position"], atol=1e-6)
+        np.testing.assert_allclose(block.size, item.get_state()["size"], atol=1e-6)
+    assert scene.obstacle is None
+
+
+def test_more_blocks_than_the_layout_holds_are_told():
+    class Stage:
+        def get_rigid_objects(self):
+            return {}
+
+        def get_visual_objects(self):
+            class Goal:
+                def get_state(self):
+                    return {}
+
+            return dict.fromkeys("abc", Goal())
+
+    class World:
+        def get_stage(self):
+            return Stage()
+
+    with pytest.raises(UserError, match="holds 2 blocks"):
+        layout.observe(World(), 1.0)
+
+
+@pytest.mark.parametrize("task", ["pushing", "stacked_blocks"])
+def test_a_seed_is_an_episode_to_the_bit(worlds, task):
+    def episode(environment, seed):
+        generator = np.random.default_rng(0)
+        seen = [environment.reset(seed=seed)[0]]
+        seen += [environment.step(generator.uniform(-1, 1, 9))[0] for _ in range(20)]
+        return np.stack(seen)
+
+    first = episode(worlds(task), 5)
+    other = episode(worlds(task), 6)
+    np.testing.assert_array_equal(first, episode(worlds(task), 5))
+    fresh = CausalWorldEnv(task)
+    np.testing.assert_array_equal(first, episode(fresh, 5))
+    fresh.close()
+    assert (first[0] != other[0]).any()
+
+
+@pytest.mark.parametrize("task", TASK_NAMES)
+def test_goals_differ_and_lie_in_their_space(worlds, task):
+    def goals(environment):
+        return np.array([layout.read(environment.reset(seed=seed)[0]).goals[0].position for seed in range(4)])
+
+    inside = goals(worlds(task))
+    assert len(np.unique(inside.round(5), axis=0)) == 4
+    outside_world = CausalWorldEnv(task, goals="space_b")
+    outside = goals(outside_world)
+    outside_world.close()
+    if task == "picking":
+        assert (inside[:, 2] <= 0.2).all()
+        assert (outside[:, 2] >= 0.2).all()
+    elif task != "stacked_blocks":
+        border = 0.12 if task == "pick_and_place" else 0.11
+        assert (np.linalg.norm(inside[:, :2], axis=1) <= border + 1e-6).all()
+        assert (np.linalg.norm(outside[:, :2], axis=1) >= 0.11 - 1e-6).all()
+        assert (np.linalg.norm(outside[:, :2], axis=1) <= 0.13 + 1e-6).all()
+
+
+def test_kinematics_against_the_simulation(worlds):
+    environment = worlds("pushing")
+    environment.reset(seed=0)
+    generator = np.random.default_rng(0)
+    for _ in range(5):
+        scene = layout.read(environment.step(generator.uniform(-1, 1, 9))[0])
+        np.testing.assert_allclose(kinematics.tips(scene.joints), scene.tips, atol=1e-6)
+
+
+def test_inverse_kinematics_undo_kinematics():
+    generator = np.random.default_rng(1)
+    for joints in generator.uniform([-0.8, -0.3, -2.5] * 3, [0.8, 1.3, -0.3] * 3, (50, 9)):
+        np.testing.assert_allclose(kinematics.joints(kinematics.tips(joints)), joints, atol=1e-9)
+    far = kinematics.joints(np.full((3, 3), 2.0))
+    assert np.isfinite(far).all()
+
+
+def test_coverage_is_the_measure_of_causal_world(worlds):
+    environment = worlds("pushing")
+    for seed in range(30):
+        observation, info = environment.reset(seed=seed)
+        scene = layout.read(observation)
+        assert info["fractional_success"] == pytest.approx(coverage(scene.blocks[0], scene.goals[0]), abs=1e-4)
+
+
+@pytest.mark.parametrize("bad", [np.full(9, 1.1), np.full(9, np.nan), np.zeros(8)])
+def test_a_bad_action_is_refused(worlds, bad):
+    environment = worlds("pushing")
+    environment.reset(seed=0)
+    with pytest.raises(ActionError, match="joint position") as caught:
+        environment.step(bad)
+    assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value, UserError)
+
+
+def test_mistakes_are_one_clear_sentence():
+    with pytest.raises(UserError, match="did you mean pushing"):
+        CausalWorldEnv("pushin")
+    with pytest.raises(UserError, match="goals must be one of"):
+        CausalWorldEnv("pushing", goals="space_c")
+    with pytest.raises(UserError, match="cameras"):
+        CausalWorldEnv("pushing", observation="pixels", cameras=(3,))
+    with pytest.raises(UserError, match="noise"):
+        Expert(noise=-1.0)
+    environment = CausalWorldEnv("pushing")
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        environment.step(np.zeros(9))
+    environment.close()
+
+
+def test_a_missing_package_is_told_with_its_install_line(monkeypatch):
+    name = "r2a.environments.causalworld.upstream"
+    kept = sys.modules.pop(name)
+    importing = importlib.import_module
+
+    def without(module, package=None):
+        if module == "pybullet":
+            raise ModuleNotFoundError("No module named 'pybullet'")
+        return importing(module, package)
+
+    monkeypatch.setattr(importlib, "import_module", without)
+    try:
+        with pytest.raises(UserError, match="pip install --no-deps causal_world"):
+            builtins.__import__(name)
+    finally:
+        sys.modules[name] = kept
+    assert "pip install pybullet==3.2.7" in INSTALL
+
+
+def test_pictures(worlds):
+    environment = CausalWorldEnv("pick_and_place", render_mode="rgb_array")
+    environment.reset(seed=0)
+    picture = environment.render()
+    assert isinstance(picture, np.ndarray)
+    assert picture.shape == (240, 320, 3)
+    assert picture.std() > 5
+    environment.close()
+    pixels = CausalWorldEnv("pushing", observation="pixels", cameras=(0,))
+    observation, info = pixels.reset(seed=0)
+    assert pixels.observation_space.contains(observation)
+    assert observation.shape == (2, 128, 128, 3)
+    assert (observation[0] != observation[1]).any()
+    assert info["fractional_success"] == worlds("pushing").reset(seed=0)[1]["fractional_success"]
+    with pytest.raises(UserError, match="structured"):
+        play_expert(pixels, 0)
+    pixels.close()
+
+
+@pytest.mark.parametrize("task", ["picking", "stacking2"])
+def test_the_expert_reaches_its_goals(worlds, task):
+    episode = play_expert(worlds(task), 0)
+    assert episode.fractional_success[-1] > 0.5
+    assert episode.observation.shape == (worlds(task).max_steps + 1, layout.SIZE)
+    np.testing.assert_array_equal(episode.action, episode.advice)
+
+
+def test_the_expert_has_no_memory_and_its_noise_is_the_seeds(worlds):
+    environment = CausalWorldEnv("pushing", max_steps=20)
+    noisy = play_expert(environment, 3, noise=0.05, bursts=0.2)
+    again = play_expert(environment, 3, noise=0.05, bursts=0.2)
+    environment.close()
+    np.testing.assert_array_equal(noisy.action, again.action)
+    np.testing.assert_array_equal(
+        noisy.advice, np.stack([advise(seen) for seen in noisy.observation[:-1]]).astype("f4")
+    )
+    assert (noisy.action != noisy.advice).any()
+    assert (np.abs(noisy.action) <= 1).all()
+
+
+def test_solved_is_above_the_limit():
+    assert not solved(SOLVED)
+    assert solved(0.91)

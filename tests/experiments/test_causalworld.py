@@ -1,0 +1,105 @@
+"""Table 2: its arms, a real small sweep from collecting to the table, and how its figures are made."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+from test_presets import differences
+
+from r2a.cli import main
+from r2a.config import RunConfig, config_from_dict
+from r2a.data.dataset import OfflineDataset
+from r2a.errors import UserError
+from r2a.experiments.causalworld import analysis
+from r2a.experiments.causalworld.presets import ARMS, LAPTOP, PRESETS, SMOKE, arm
+from r2a.experiments.causalworld.sweep import SCALES, all_runs
+from r2a.training.tasks import settle_tasks
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("ra_bc_multi", set()),
+        ("bc", {"agent.retrieval.variant"}),
+        ("bc_auxiliary", {"agent.retrieval.variant"}),
+        ("ra_bc_single", {"data.retrieve_from"}),
+        ("ra_bc_random", {"data.retrieve_from"}),
+    ],
+)
+def test_an_arm_changes_exactly_what_it_names(name, changed):
+    assert differences(asdict(LAPTOP), asdict(arm(LAPTOP, name))) == changed
+
+
+def test_every_run_has_valid_settings_and_a_name_of_its_own():
+    for scale, settings in SCALES.items():
+        runs = list(all_runs(scale))
+        assert len({run.name for run in runs}) == len(runs)
+        assert len(runs) == settings.seeds * len(settings.demonstrations) * len(ARMS)
+        assert all(run.config().data.episodes_per_task == run.demonstrations for run in runs)
+    final = SCALES["laptop"].final_evaluation
+    assert final.episodes * final.retrieval_batches >= 50
+    for config in PRESETS.values():
+        assert config_from_dict(RunConfig, json.loads(json.dumps(asdict(config)))) == config
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """A smoke sweep of two arms, as a user would run it."""
+    folder = tmp_path_factory.mktemp("sweep")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name in ("ra_bc_multi", "bc"):
+            only = f"{name}-4"
+            assert main(["sweep", "causalworld", "--scale", "smoke", "--only", only, "--results", "results"]) == 0
+    return folder
+
+
+def test_a_sweep_goes_from_collecting_to_the_table(swept):
+    records = json.loads((swept / "results" / "smoke" / "summary.json").read_text())
+    assert {record["arm"] for record in records} >= {"ra_bc_multi", "bc"}
+    assert {record["task"] for record in records} == {"all", "pushing", "picking"}
+    assert set(records[0]) == {"arm", "task", "demonstrations", "seeds", "success", "fractional", "low", "high"}
+    assert all(0 <= record["success"] <= 1 and np.isfinite(record["fractional"]) for record in records)
+    assert (swept / "results" / "smoke" / "success_by_demonstrations.png").is_file()
+    table = (swept / "results" / "smoke" / "table.md").read_text()
+    assert "RA-BC, multi-task" in table
+    assert "82 %" in table
+
+
+def test_data_of_another_rate_or_task_are_refused(swept):
+    dataset = OfflineDataset.open(swept / "datasets" / "causalworld-smoke")
+    faster = replace(SMOKE, causalworld=replace(SMOKE.causalworld, skip_frame=5))
+    with pytest.raises(UserError, match=r"lasts 10 frames, and causalworld.skip-frame is 5; set it to 10"):
+        settle_tasks(faster, dataset)
+    with pytest.raises(UserError, match="has 2 tasks; 5 were asked for"):
+        settle_tasks(LAPTOP, dataset)
+    with pytest.raises(UserError, match="episodes of causalworld, not of babyai"):
+        settle_tasks(replace(SMOKE, environment="babyai"), dataset)
+
+
+def run(name, demonstrations, seed, solved, covered):
+    tasks = {"pushing": solved, "picking": 0.0}
+    return {
+        "arm": name,
+        "demonstrations": demonstrations,
+        "seed": seed,
+        "per_task": {"right": tasks},
+        "fraction": {"right": {"pushing": covered, "picking": covered}},
+    }
+
+
+def test_records_are_means_over_seeds_with_intervals():
+    runs = [run("bc", 10, 0, 0.4, 0.5), run("bc", 10, 1, 0.6, 0.7), run("ra_bc_multi", 10, 0, 1.0, 0.9)]
+    records = analysis.summarise(runs)
+    whole = next(r for r in records if r["arm"] == "bc" and r["task"] == "all")
+    assert (whole["success"], whole["fractional"], whole["seeds"]) == (0.25, 0.6, 2)
+    half = 12.706 * np.std([0.2, 0.3], ddof=1) / np.sqrt(2)
+    assert whole["low"] == pytest.approx(0.25 - half, abs=1e-4)
+    alone = next(r for r in records if r["arm"] == "ra_bc_multi" and r["task"] == "pushing")
+    assert (alone["success"], alone["low"]) == (1.0, None)
+    text = analysis.table(records)
+    assert "| BC | 25 % (" in text
+    assert "| pushing | 50 % (60) | 100 % (90) |" in text
