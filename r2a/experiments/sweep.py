@@ -170,8 +170,8 @@ def start_worker(
     log.parent.mkdir(parents=True, exist_ok=True)
     values = [experiment.name, json.dumps(asdict(run)), source, str(runs), str(results), str(core)]
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
-    if run.scale == "smoke":  # compiles in half the time; how fast it then runs does not matter
-        flags += " --xla_backend_optimization_level=0"
+    if run.scale == "smoke":  # how long compiling takes is all that matters
+        flags += " --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
     environment = {**os.environ, "XLA_FLAGS": flags, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
     with open(log, "ab") as file:
         command = [sys.executable, "-m", "r2a.experiments.worker", *values]
