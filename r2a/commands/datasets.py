@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -91,18 +91,24 @@ def show(dataset: OfflineDataset) -> None:
         show_card(provenance["card"], provenance.get("note", ""))
 
 
-def show_card(card: Mapping[str, Any], note: str) -> None:
-    """What the collector noted of each task (BabyAI)."""
-    table = Table(Column("task", no_wrap=True), "episodes", "solved", "cut off", "length", "return", "dropped seeds")
-    for name, entry in card.items():
-        table.add_row(
-            name,
-            f"{entry['episodes']:,}",
-            f"{entry['success_rate']:.0%}",
-            f"{entry['cut_off']:.0%}",
-            f"{entry['mean_length']:.1f}",
-            f"{entry['mean_return']:.2f}",
-            ", ".join(f"{count} {reason}" for reason, count in entry["dropped"].items()),
-        )
+CARD: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "episodes": ("episodes", "{:,}".format),
+    "success_rate": ("solved", "{:.0%}".format),
+    "fractional_success": ("covered", "{:.2f}".format),
+    "by_noise": ("covered, by noise", lambda shares: ", ".join(f"{k}: {v:.2f}" for k, v in shares.items())),
+    "cut_off": ("cut off", "{:.0%}".format),
+    "mean_length": ("length", "{:.1f}".format),
+    "mean_return": ("return", "{:.2f}".format),
+    "dropped": ("dropped seeds", lambda counts: ", ".join(f"{count} {reason}" for reason, count in counts.items())),
+}
+"""What collectors note of a task: the column's name, and how it is written."""
+
+
+def show_card(card: Mapping[str, Mapping[str, Any]], note: str) -> None:
+    """What the collector noted of each task."""
+    noted = [name for name in CARD if all(name in entry for entry in card.values())]
+    table = Table(Column("task", no_wrap=True), *(CARD[name][0] for name in noted))
+    for task, entry in card.items():
+        table.add_row(task, *(CARD[name][1](entry[name]) for name in noted))
     CONSOLE.print(table)
     CONSOLE.print(note)

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from r2a import cli
 from r2a.environments.causalworld.expert import play_expert
 from r2a.environments.causalworld.gym import CausalWorldEnv
 from r2a.errors import UserError
@@ -46,6 +47,13 @@ def test_the_data_card_tells_what_came_of_every_task(made):
     assert set(card) == {"picking", "pushing"}
     assert card["picking"]["episodes"] == 3
     assert set(card["picking"]["by_noise"]) == {"0", "0.1"}
+
+
+def test_the_card_can_be_shown(made, capsys):
+    assert cli.main(["datasets", "show", str(made[0].path)]) == 0
+    shown = capsys.readouterr().out
+    assert "covered, by noise" in " ".join(shown.split())
+    assert "had the episode's noise added" in " ".join(shown.split())
 
 
 def test_the_data_do_not_depend_on_processes_or_other_tasks(made, tmp_path):
