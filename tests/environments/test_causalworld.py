@@ -14,20 +14,12 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from r2a.environments.causalworld import GYMNASIUM_ID, SOLVED, TASK_NAMES, kinematics, layout, solved, task_entry
-from r2a.environments.causalworld.grasp import coverage
-from r2a.errors import UserError
-
-pytest.importorskip("pybullet")
-pytest.importorskip("causal_world", exc_type=ImportError)
-
-from r2a.environments.causalworld import ENTRY_POINT
 from r2a.environments.causalworld.controller import advise
 from r2a.environments.causalworld.expert import Expert, play_expert
+from r2a.environments.causalworld.grasp import coverage
 from r2a.environments.causalworld.gym import ActionError, CausalWorldEnv
 from r2a.environments.causalworld.upstream import INSTALL
-
-if GYMNASIUM_ID not in gymnasium.registry:
-    gymnasium.register(id=GYMNASIUM_ID, entry_point=ENTRY_POINT)
+from r2a.errors import UserError
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +27,9 @@ def worlds():
     made: dict[str, CausalWorldEnv] = {}
 
     def world(task: str) -> CausalWorldEnv:
-        return made.setdefault(task, CausalWorldEnv(task)) if task not in made else made[task]
+        if task not in made:
+            made[task] = CausalWorldEnv(task)
+        return made[task]
 
     yield world
     for environment in made.values():

@@ -17,4 +17,3 @@ __all__ = ["GYMNASIUM_ID", "NAME", "SOLVED", "TASKS", "TASK_NAMES", "solved", "t
 
 NAME = "causalworld"
 GYMNASIUM_ID = "r2a/CausalWorld-v0"
-ENTRY_POINT = "r2a.environments.causalworld.gym:CausalWorldEnv"
