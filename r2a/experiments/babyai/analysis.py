@@ -14,6 +14,7 @@ from r2a.environments.babyai import COMPOSITIONAL
 from r2a.experiments.figures import write_figure
 from r2a.experiments.statistics import Interval, t_interval
 from r2a.experiments.sweep import load_results
+from r2a.experiments.tables import markdown
 from r2a.storage import atomic_write_text
 
 Run = dict[str, Any]
@@ -98,7 +99,7 @@ def table(records: list[dict[str, Any]]) -> str:
     sizes = sorted({record["trajectories_per_level"] for record in records})
     by_place = {(record["arm"], record["trajectories_per_level"]): record for record in records}
     head = ["agent", *(f"{size:,} per level" for size in sizes), "paper: 50K, 200K", "seeds", "min"]
-    lines = [head, ["---"] * len(head)]
+    lines = [head]
     for arm in ORDER:
         own = [by_place.get((arm, size)) for size in sizes]
         found = [record for record in own if record]
@@ -108,7 +109,7 @@ def table(records: list[dict[str, Any]]) -> str:
         seeds = ", ".join(str(record["seeds"]) if record else "-" for record in own)
         minutes = np.mean([record["wall_seconds"] for record in found]) / 60
         lines.append([LABELS[arm], *(percent(record) for record in own), paper, seeds, f"{minutes:.1f}"])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+    return markdown(lines)
 
 
 def percent(record: dict[str, Any] | None) -> str:
@@ -130,12 +131,12 @@ def level_table(runs: list[Run]) -> str:
     groups = grouped(runs)
     size = max(size for _, size in groups)
     arms = [arm for arm in ORDER if (arm, size) in groups]
-    lines = [["level", *(SHORT[arm] for arm in arms)], ["---"] * (len(arms) + 1)]
+    lines = [["level", *(SHORT[arm] for arm in arms)]]
     for level in levels_of(runs):
         scores = [[next(iter(run["per_task"].values()))[level] for run in groups[arm, size]] for arm in arms]
         mark = " (c)" if level in COMPOSITIONAL else ""
         lines.append([level + mark, *(f"{100 * float(np.mean(values)):.0f} %" for values in scores)])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+    return markdown(lines)
 
 
 def shares_from_others(runs: list[Run]) -> dict[str, Any]:
@@ -159,7 +160,7 @@ def shares_from_others(runs: list[Run]) -> dict[str, Any]:
 
 def retrieval_table(shares: dict[str, Any]) -> str:
     """Whose data the multi-task agent reads, in Markdown."""
-    lines = [["levels", "weight on other levels' episodes", "paper"], ["---"] * 3]
+    lines = [["levels", "weight on other levels' episodes", "paper"]]
     for group, s in shares["groups"].items():
         text = f"{100 * s['share']:.0f} % ({100 * s['low']:.0f} to {100 * s['high']:.0f})"
         lines.append([group, text, f"{PAPER_OTHER[group]} %"])
@@ -167,7 +168,7 @@ def retrieval_table(shares: dict[str, Any]) -> str:
     for name, s in shares["levels"].items():
         mark = " (c)" if name in COMPOSITIONAL else ""
         lines.append([name + mark, f"{100 * s['share']:.0f} % ({100 * s['low']:.0f} to {100 * s['high']:.0f})", ""])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+    return markdown(lines)
 
 
 def plot_heat_map(runs: list[Run], path: Path) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from r2a.experiments.figures import write_figure
 from r2a.experiments.statistics import t_interval
 from r2a.experiments.sweep import load_results
+from r2a.experiments.tables import markdown
 from r2a.storage import atomic_write_text
 
 Run = dict[str, Any]
@@ -80,7 +81,7 @@ def table(records: list[dict[str, Any]]) -> str:
     place = {(r["arm"], r["demonstrations"], r["task"]): r for r in records}
     arms = [arm for arm in LABELS if any(record["arm"] == arm for record in records)]
     head = ["agent", *(f"{size:,} demonstrations" for size in sizes), "paper", "seeds"]
-    lines = [head, ["---"] * len(head)]
+    lines = [head]
     for arm in arms:
         own = [place.get((arm, size, ALL)) for size in sizes]
         seeds = ", ".join(str(record["seeds"]) if record else "-" for record in own)
@@ -89,7 +90,7 @@ def table(records: list[dict[str, Any]]) -> str:
     text = markdown(lines)
     if not tasks:
         return text
-    lines = [["solved (covered)", *(LABELS[arm] for arm in arms)], ["---"] * (len(arms) + 1)]
+    lines = [["solved (covered)", *(LABELS[arm] for arm in arms)]]
     for task in tasks:
         own = [place.get((arm, sizes[-1], task)) for arm in arms]
         cells = [f"{100 * r['success']:.0f} % ({100 * r['fractional']:.0f})" if r else "not run" for r in own]
@@ -105,11 +106,6 @@ def described(record: dict[str, Any] | None) -> str:
     if record["low"] is not None:
         text += f" ({100 * record['low']:.0f} to {100 * record['high']:.0f})"
     return f"{text}; {100 * record['fractional']:.0f} % covered"
-
-
-def markdown(lines: list[list[str]]) -> str:
-    """A table's rows, one to a line."""
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def plot_by_demonstrations(runs: list[Run], path: Path) -> None:

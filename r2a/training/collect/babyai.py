@@ -18,10 +18,10 @@ from r2a import __version__
 from r2a.config import require, require_positive
 from r2a.data.dataset import DatasetWriter, OfflineDataset, assign_splits
 from r2a.environments.babyai import ACTION_NAMES, LEVEL_NAMES, NAME, VOCABULARY_FINGERPRINT, level_index
-from r2a.training.collect.shards import finish, padded, shard_folder
+from r2a.training.collect.shards import append_shards, finish, shard_folder
 
 if TYPE_CHECKING:
-    from r2a.training.collect.babyai_shards import ShardTask
+    from r2a.training.collect.babyai_shards import Shard, ShardTask
 
 SHARD_EPISODES = 50
 Watch = Callable[[str, int, float], None]
@@ -126,6 +126,8 @@ def _tell(watch: Watch, task: ShardTask) -> None:
 
 def _write(config: BabyAICollectConfig, path: Path, tasks: Mapping[str, Sequence[ShardTask]], overwrite: bool) -> None:
     """Put the shards together: level by level, all rows as long as the longest episode."""
+    from r2a.training.collect.babyai_shards import read_shard
+
     card = {name: _data_card(own) for name, own in tasks.items()}
     longest = max(level["longest"] for level in card.values())
     provenance = {
@@ -150,29 +152,12 @@ def _write(config: BabyAICollectConfig, path: Path, tasks: Mapping[str, Sequence
             # By the level, not by its place among those collected: its data do not depend on the others'.
             level = np.full(config.episodes, level_index(name))
             split = assign_splits(level, config.retrieval_fraction, config.seed)
-            for task in own:
-                writer.append(_columns(task, number, split[task.start :], longest))
+            append_shards(writer, number, (read_shard(task.file) for task in own), split, longest, _others)
 
 
-def _columns(task: ShardTask, number: int, split: np.ndarray, longest: int) -> dict[str, np.ndarray]:
-    """A shard as the columns of a data set with `longest` steps to a row."""
-    from r2a.training.collect.babyai_shards import read_shard
-
-    shard = read_shard(task.file)
-    count = len(shard.length)
-    inside = np.arange(longest) < shard.length[:, None]
-    seen = np.arange(longest + 1) <= shard.length[:, None]
-    return {
-        "observation": padded(shard.observation, seen),
-        "action": padded(shard.action, inside),
-        "reward": padded(shard.reward, inside),
-        "length": shard.length,
-        "terminated": shard.terminated,
-        "task_id": np.full(count, number),
-        "split": split[:count],
-        "told": shard.mission,
-        "noise": shard.noise,
-    }
+def _others(shard: Shard) -> dict[str, np.ndarray]:
+    """The columns that only BabyAI has."""
+    return {"terminated": shard.terminated, "told": shard.mission, "noise": shard.noise}
 
 
 def _data_card(tasks: Sequence[ShardTask]) -> dict[str, Any]:

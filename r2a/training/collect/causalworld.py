@@ -19,10 +19,10 @@ from r2a import __version__
 from r2a.config import require, require_positive
 from r2a.data.dataset import DatasetWriter, OfflineDataset, assign_splits
 from r2a.environments.causalworld import NAME, SOLVED, TASK_NAMES, task_entry
-from r2a.training.collect.shards import finish, padded, shard_folder
+from r2a.training.collect.shards import append_shards, finish, shard_folder
 
 if TYPE_CHECKING:
-    from r2a.training.collect.causalworld_shards import ShardTask
+    from r2a.training.collect.causalworld_shards import Shard, ShardTask
 
 SHARD_EPISODES = 10
 Watch = Callable[[str, int, float], None]
@@ -119,6 +119,7 @@ def _write(
 ) -> None:
     """Put the shards together: task by task, all rows as long as the longest episode."""
     from r2a.environments.causalworld.gym import JOINTS
+    from r2a.training.collect.causalworld_shards import read_shard
 
     card = {name: _data_card(own) for name, own in tasks.items()}
     longest = max(task["longest"] for task in card.values())
@@ -145,29 +146,12 @@ def _write(
             split = assign_splits(
                 np.full(config.episodes, TASK_NAMES.index(name)), config.retrieval_fraction, config.seed
             )
-            for task in own:
-                writer.append(_columns(task, number, split[task.start :], longest))
+            append_shards(writer, number, (read_shard(task.file) for task in own), split, longest, _others)
 
 
-def _columns(task: ShardTask, number: int, split: np.ndarray, longest: int) -> dict[str, np.ndarray]:
-    """A shard as the columns of a data set with `longest` steps to a row."""
-    from r2a.training.collect.causalworld_shards import read_shard
-
-    shard = read_shard(task.file)
-    count = len(shard.length)
-    inside = np.arange(longest) < shard.length[:, None]
-    seen = np.arange(longest + 1) <= shard.length[:, None]
-    return {
-        "observation": padded(shard.observation, seen),
-        "action": padded(shard.action, inside),
-        "reward": padded(shard.reward, inside),
-        "length": shard.length,
-        "terminated": np.zeros(count, bool),
-        "task_id": np.full(count, number),
-        "split": split[:count],
-        "fraction": shard.fraction,
-        "noise": shard.noise,
-    }
+def _others(shard: Shard) -> dict[str, np.ndarray]:
+    """The columns that only CausalWorld has; nothing ends its episodes but time."""
+    return {"terminated": np.zeros(len(shard.length), bool), "fraction": shard.fraction, "noise": shard.noise}
 
 
 def _data_card(tasks: Sequence[ShardTask]) -> dict[str, Any]:

@@ -12,12 +12,13 @@ import io
 import json
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from r2a.data.dataset import DatasetWriter
 from r2a.data.manifest import MANIFEST
 from r2a.errors import UserError
 from r2a.storage import atomic_write_bytes, atomic_write_text, refuse_existing, remove_folder, storage_errors
@@ -98,7 +99,38 @@ def read_shard(file: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
             raise UserError(f"{file} is damaged; remove it and collect again.") from error
 
 
-def padded(steps: np.ndarray, real: np.ndarray) -> np.ndarray:
+def append_shards(
+    writer: DatasetWriter,
+    task: int,
+    shards: Iterable[Any],
+    split: np.ndarray,
+    longest: int,
+    others: Callable[[Any], dict[str, np.ndarray]],
+) -> None:
+    """Add a task's shards, in order, to a data set whose rows have `longest` steps.
+
+    All shards have `length`, `observation`, `action` and `reward`; `others` are the columns of their own.
+    """
+    start = 0
+    for shard in shards:
+        count = len(shard.length)
+        inside = np.arange(longest) < shard.length[:, None]
+        seen = np.arange(longest + 1) <= shard.length[:, None]
+        writer.append(
+            {
+                "observation": _padded(shard.observation, seen),
+                "action": _padded(shard.action, inside),
+                "reward": _padded(shard.reward, inside),
+                "length": shard.length,
+                "task_id": np.full(count, task),
+                "split": split[start : start + count],
+                **others(shard),
+            }
+        )
+        start += count
+
+
+def _padded(steps: np.ndarray, real: np.ndarray) -> np.ndarray:
     """Steps of episodes one after the other, as rows with zeros where `real` [e, L] is False."""
     rows = np.zeros((*real.shape, *steps.shape[1:]), steps.dtype)
     rows[real] = steps
