@@ -33,9 +33,9 @@ agent = load_run(folder, dataset)[1].params
 data = load_resident(dataset, config.data)
 levels = dataset.task_names[: config.data.num_tasks]
 words = data.told.shape[1]
-encoded = agent.prepare(
-    draw_mixed_batch(data, jnp.arange(len(levels)), retrieval_at_test(config), jax.random.key(3))
-)[0]
+encoded = agent.prepare(draw_mixed_batch(data, jnp.arange(len(levels)), retrieval_at_test(config), jax.random.key(3)))[
+    0
+]
 
 
 @jax.jit

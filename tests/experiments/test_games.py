@@ -46,7 +46,7 @@ def test_every_run_has_valid_settings_and_a_name_of_its_own(experiment):
     for scale in experiment.scales:
         runs = list(experiment.all_runs(scale))
         settings = SCALES[experiment.name][scale]
-        assert len({run.name for run in runs}) == len(runs) == len(settings.games) * settings.seeds * len(ARMS)
+        assert len({run.name for run in runs}) == len(runs) == len(settings.games) * settings.seeds * len(settings.arms)
         run = runs[-1]
         assert run.config().seed == settings.seeds - 1
         assert experiment.run_from(**json.loads(json.dumps(asdict(run)))) == run

@@ -60,13 +60,13 @@ class TaskEntry:
 
 
 TASKS: tuple[TaskEntry, ...] = (
-    TaskEntry("pushing", 150),
-    TaskEntry("picking", 150),
+    TaskEntry("pushing", 75),
+    TaskEntry("picking", 75),
     TaskEntry("pick_and_place", 150),
-    TaskEntry("stacking2", 300, blocks=2),
+    TaskEntry("stacking2", 200, blocks=2),
     TaskEntry(
         "stacked_blocks",
-        300,
+        200,
         blocks=2,
         options={
             "num_of_levels": 2,

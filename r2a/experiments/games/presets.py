@@ -124,10 +124,15 @@ MINATAR_SMOKE = replace(
 ATARI_LAPTOP = replace(
     MINATAR_LAPTOP,
     environment="atari",
-    atari=AtariConfig(game="freeway", all_actions=False, side=42),
-    agent=replace(MINATAR_LAPTOP.agent, encoder=EncoderConfig(features="strided_half", hidden=(128,))),
+    atari=AtariConfig(game="road_runner", all_actions=False, side=42),
+    agent=replace(
+        MINATAR_LAPTOP.agent,
+        encoder=EncoderConfig(features="strided_half", hidden=(128,)),
+        retrieval=replace(MINATAR_LAPTOP.agent.retrieval, trajectories=32, taught_by=8),
+    ),
     replay=ReplayConfig(capacity=20_000, minimum=600, trace=20, period=10, stack=2),
     play=PlayConfig(episodes=5),
+    steps=96_000,
 )
 
 ATARI_SMOKE = replace(

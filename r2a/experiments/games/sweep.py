@@ -32,16 +32,17 @@ class SweepScale:
     seeds: int
     final_episodes: int
     """Games that are played at a run's end."""
+    arms: tuple[str, ...] = tuple(ARMS)
 
 
 SCALES: dict[str, dict[str, SweepScale]] = {
     "minatar": {
         "smoke": SweepScale(("breakout",), 1, 4),
-        "laptop": SweepScale(("breakout", "asterix", "space_invaders"), 5, 100),
+        "laptop": SweepScale(("breakout", "space_invaders", "freeway"), 5, 100),
     },
     "atari": {
         "smoke": SweepScale(("pong",), 1, 2),
-        "laptop": SweepScale((PRESETS["atari"]["laptop"].atari.game,), 3, 20),
+        "laptop": SweepScale((PRESETS["atari"]["laptop"].atari.game,), 3, 20, arms=("ra_r2d2", "r2d2")),
         "paper": SweepScale(ATARI_GAMES, 3, 100),
     },
 }
@@ -85,7 +86,7 @@ class GamesExperiment(Experiment[SweepRun]):
         settings = SCALES[self.name][scale]
         for seed in range(settings.seeds):
             for game in settings.games:
-                for name in ARMS:
+                for name in settings.arms:
                     yield SweepRun(self.name, scale, name, game, seed)
 
     def run_from(self, **fields: Any) -> SweepRun:
