@@ -61,25 +61,25 @@ def test_layout_against_the_state_of_causal_world(worlds, task):
     state = environment._world.get_current_state_variables()
     assert observation[0] == np.float32(1 - 2 / environment.max_steps)
     np.testing.assert_allclose(observation[1], 2 * (state["joint_positions"][0] + 1.57) / 2.57 - 1, atol=1e-6)
-    np.testing.assert_allclose(observation[10:19], state["joint_velocities"] / 10, atol=1e-6)
+    np.testing.assert_allclose(observation[10:19], state["joint_velocities"], atol=1e-6)
     blocks = [name for name in environment._world.get_stage().get_rigid_objects() if name != "obstacle"]
     for index, name in enumerate(blocks):
         block = observation[28 + 18 * index :][:18]
         goal = observation[64 + 12 * index :][:12]
         theirs = state[name.replace("tool", "goal")]
         assert block[0] == goal[0] == 1
-        np.testing.assert_allclose(block[2:5], 2 * (np.asarray(state[name]["size"]) - 0.03) / 0.07 - 1, atol=1e-6)
-        np.testing.assert_allclose(block[5:7], 2 * state[name]["cartesian_position"][:2], atol=1e-6)
-        np.testing.assert_allclose(block[7], 4 * state[name]["cartesian_position"][2] - 1, atol=1e-6)
+        np.testing.assert_allclose(block[2:5], np.asarray(state[name]["size"]) / 0.065 - 1, atol=1e-6)
+        np.testing.assert_allclose(block[5:7], 10 * state[name]["cartesian_position"][:2], atol=1e-6)
+        np.testing.assert_allclose(block[7], 10 * state[name]["cartesian_position"][2] - 1, atol=1e-6)
         np.testing.assert_allclose(block[8:12], state[name]["orientation"], atol=1e-6)
-        np.testing.assert_allclose(block[12:15], np.clip(state[name]["linear_velocity"] / 0.5, -10, 10), atol=1e-6)
-        np.testing.assert_allclose(goal[5:7], 2 * theirs["cartesian_position"][:2], atol=1e-6)
+        np.testing.assert_allclose(block[12:15], np.clip(state[name]["linear_velocity"] / 0.1, -10, 10), atol=1e-6)
+        np.testing.assert_allclose(goal[5:7], 10 * theirs["cartesian_position"][:2], atol=1e-6)
     assert len(blocks) == task_entry(task).blocks
     if len(blocks) == 1:
         assert not observation[46:64].any()
         assert not observation[76:88].any()
     assert observation[88] == (task == "pick_and_place")
-    assert observation[88:].any() == (task == "pick_and_place")
+    assert observation[88:100].any() == (task == "pick_and_place")
 
 
 def test_reading_an_observation_undoes_the_layout(worlds):
@@ -166,6 +166,39 @@ def test_inverse_kinematics_undo_kinematics():
     assert np.isfinite(far).all()
 
 
+def test_relations_say_in_centimetres_what_the_rest_says_in_decimetres(worlds):
+    environment = worlds("stacked_blocks")
+    observation, _ = environment.reset(seed=4)
+    scene = layout.read(observation)
+    for index in range(2):
+        relations = observation[100 + 24 * index :][:24].astype(float)
+        block, goal = scene.blocks[index], scene.goals[index]
+        lengths = np.sinh(4 * relations[:18]) * 0.01
+        yaw, turn = layout.yaw_of(block.orientation), layout.yaw_of(goal.orientation) - layout.yaw_of(block.orientation)
+        for finger, tip in enumerate(scene.tips):
+            x, y, z = tip - block.position
+            np.testing.assert_allclose(lengths[3 * finger : 3 * finger + 3], [x, y, z], atol=1e-5)
+            along = [x * np.cos(yaw) + y * np.sin(yaw), y * np.cos(yaw) - x * np.sin(yaw)]
+            np.testing.assert_allclose(lengths[9 + 2 * finger : 11 + 2 * finger], along, atol=1e-5)
+        np.testing.assert_allclose(lengths[15:], goal.position - block.position, atol=1e-5)
+        angles = np.array([4 * yaw, 2 * turn, 4 * turn])
+        np.testing.assert_allclose(relations[18:], [*np.sin(angles), *np.cos(angles)], atol=1e-4)
+    assert not worlds("pushing").reset(seed=0)[0][124:].any()
+
+
+def test_an_action_sends_the_fingertips(worlds):
+    environment = worlds("picking")
+    observation, _ = environment.reset(seed=0)
+    before = layout.read(observation).tips
+    move = np.zeros((3, 3))
+    move[0, 2], move[1, 2] = 0.4, -0.2  # up by 2 cm, down by 1
+    after = layout.read(environment.step(move.ravel())[0]).tips
+    # In the 40 ms of a step the motors go most of the way.
+    assert 0.01 < after[0, 2] - before[0, 2] < 0.02
+    assert -0.01 < after[1, 2] - before[1, 2] < -0.005
+    np.testing.assert_allclose(after[2], before[2], atol=0.003)
+
+
 def test_coverage_is_the_measure_of_causal_world(worlds):
     environment = worlds("pushing")
     for seed in range(30):
@@ -178,7 +211,7 @@ def test_coverage_is_the_measure_of_causal_world(worlds):
 def test_a_bad_action_is_refused(worlds, bad):
     environment = worlds("pushing")
     environment.reset(seed=0)
-    with pytest.raises(ActionError, match="joint position") as caught:
+    with pytest.raises(ActionError, match="An action") as caught:
         environment.step(bad)
     assert isinstance(caught.value, ValueError)
     assert isinstance(caught.value, UserError)

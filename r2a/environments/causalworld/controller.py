@@ -22,9 +22,8 @@ from r2a.environments.causalworld.grasp import (
     half_width,
     misaligned,
     open_gap,
-    yaw_of,
 )
-from r2a.environments.causalworld.layout import JOINT_HIGH, JOINT_LOW, Scene, Solid, read, scale
+from r2a.environments.causalworld.layout import Scene, Solid, read, yaw_of
 
 SQUEEZE = 0.008  # how far a closed fingertip is sent into the block; the motors yield
 LEAD = 0.05  # how far ahead of a free fingertip its target is
@@ -45,7 +44,8 @@ IDLE = kinematics.tips(np.array([0.0, np.pi / 4, -np.pi / 4] * 3)) * [1, 1, 0] +
 
 def advise(observation: np.ndarray) -> np.ndarray:
     """The expert's action (9,) in [-1, 1] at an observation."""
-    return np.clip(scale(kinematics.joints(_targets(read(observation))), JOINT_LOW, JOINT_HIGH), -1.0, 1.0)
+    scene = read(observation)
+    return np.clip((_targets(scene) - scene.tips).ravel() / kinematics.REACH, -1.0, 1.0)
 
 
 def _targets(scene: Scene) -> np.ndarray:
@@ -74,7 +74,7 @@ def _plan(scene: Scene, block: Solid, goal: Solid) -> tuple[Solid, Grasp]:
     wall = [] if scene.obstacle is None else [scene.obstacle]
     grasp = choose(block, goal, scene.tips, _others(scene, block), wall)
     for solid in wall:
-        yaw = yaw_of(block) + grasp.turn
+        yaw = yaw_of(block.orientation) + grasp.turn
         deep = (block.size[0] * abs(np.sin(yaw)) + block.size[1] * abs(np.cos(yaw)) + solid.size[1]) / 2 + 0.001
         x, y, z = goal.position
         goal = goal._replace(position=np.array([x, np.sign(y) * max(abs(y), deep), z]))

@@ -15,7 +15,7 @@ from r2a.errors import UserError
 class Episode(NamedTuple):
     """T steps: what was seen (T + 1 times), done, advised and paid, and how much of the goal was covered after each."""
 
-    observation: Float32[np.ndarray, "T+1 100"]
+    observation: Float32[np.ndarray, "T+1 148"]
     action: Float32[np.ndarray, "T 9"]
     advice: Float32[np.ndarray, "T 9"]
     reward: Float32[np.ndarray, " T"]

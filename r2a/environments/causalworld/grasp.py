@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from r2a.environments.causalworld import kinematics
-from r2a.environments.causalworld.layout import Solid
+from r2a.environments.causalworld.layout import Solid, yaw_of
 
 TIP = 0.0105  # from a fingertip's centre to its skin
 GRIP_UP = 0.015  # of the fingertips above the block's centre: hanging is stable, and fingers reach farther up there
@@ -20,14 +20,6 @@ STRAIN = 0.12  # cost of a square radian by which two fingers are turned about e
 AT_HAND = 0.06  # travel of two fingers that are in a grasp already
 ROOM = 20.0  # cost of a metre by which a fingertip would be inside something
 TURNS = np.deg2rad(np.arange(-60, 61, 5))
-
-
-def yaw_of(solid: Solid) -> float:
-    """The angle of a solid's x axis in the plane; of its y axis less a right angle where x points up."""
-    x, y, z, w = solid.orientation
-    if np.hypot(1 - 2 * (y * y + z * z), 2 * (x * y + w * z)) > 0.7:
-        return float(np.arctan2(2 * (x * y + w * z), 1 - 2 * (y * y + z * z)))
-    return float(np.arctan2(-(1 - 2 * (x * x + z * z)), 2 * (x * y - w * z)) + np.pi)
 
 
 def rotation(solid: Solid) -> np.ndarray:
@@ -62,7 +54,7 @@ def coverage(block: Solid, goal: Solid, axes: slice = slice(0, 3)) -> float:
 
 def coverage_turned(block: Solid, goal: Solid) -> np.ndarray:
     """The coverage at the goal's place if the block were turned by each of `TURNS`; askew long blocks count less."""
-    yaw = yaw_of(block) + TURNS
+    yaw = yaw_of(block.orientation) + TURNS
     cosine, sine = np.abs(np.cos(yaw)), np.abs(np.sin(yaw))
     wide, deep = block.size[:2] / 2
     theirs = half_extent(goal)
@@ -75,7 +67,7 @@ def misaligned(block: Solid, goal: Solid, turn: np.ndarray | float = 0.0) -> np.
     """The angle between a long block and its goal: askew, it may cover the goal but supports nothing. 0 for cubes."""
     if abs(block.size[0] - block.size[1]) < 0.01:
         return np.zeros_like(turn)
-    angle = yaw_of(block) + turn - yaw_of(goal)
+    angle = yaw_of(block.orientation) + turn - yaw_of(goal.orientation)
     return np.abs((angle + np.pi / 2) % np.pi - np.pi / 2)
 
 
@@ -104,7 +96,7 @@ class Grasp(NamedTuple):
 
 def distance(points: np.ndarray, solid: Solid) -> np.ndarray:
     """How far points (n, 2 or more) are from a solid, seen from above."""
-    yaw = yaw_of(solid)
+    yaw = yaw_of(solid.orientation)
     turned = (points[:, :2] - solid.position[:2]) @ np.array([[np.cos(yaw), -np.sin(yaw)], [np.sin(yaw), np.cos(yaw)]])
     return np.hypot(*np.maximum(np.abs(turned) - solid.size[:2] / 2, 0).T)
 
@@ -126,7 +118,7 @@ def choose(block: Solid, goal: Solid, tips: np.ndarray, others: list[Solid], wal
     half-way, and needs no memory.
     """
     covered = coverage_turned(block, goal) - 0.06 * np.abs(TURNS)
-    yaw, best, lowest = yaw_of(block), None, np.inf
+    yaw, best, lowest = yaw_of(block.orientation), None, np.inf
     for quarter in range(4):
         half = block.size[quarter % 2] / 2
         angle = yaw + quarter * np.pi / 2

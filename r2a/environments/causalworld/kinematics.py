@@ -18,6 +18,7 @@ SIDE = 0.014 + 0.03745 + 0.008
 # Where a finger's x axis points: the robot is turned by -90 degrees, the fingers by -120 each.
 YAW = -np.pi / 2 - np.arange(FINGERS) * 2 * np.pi / 3
 _COS, _SIN = np.cos(YAW), np.sin(YAW)
+REACH = 0.05  # how far along an axis an action of 1 sends a fingertip
 LOW, HIGH = np.array([-1.57, -1.2, -3.0]), np.array([1.0, 1.57, 3.0])
 
 

@@ -4,11 +4,13 @@
     block     present 1, type 1, size 3, position 3, orientation 4, linear velocity 3, angular velocity 3   (twice)
     goal      present 1, type 1, size 3, position 3, orientation 4                                          (twice)
     obstacle  present 1, type 1, size 3, position 3, orientation 4
+    relations fingertips from the block 9, the same along the block's own x and y 6, its goal from the block 3,
+              sine and cosine of 4 times the block's yaw, and of 2 and 4 times the goal's yaw from it 6     (twice)
 
-Numbers are scaled to about [-1, 1] by causal_world's bounds, with four exceptions: quaternions are left as they are
-(causal_world divides them by ten, where a network would hardly see a yaw), types are divided by ten, joint velocities
-by 10 rad/s (causal_world: 50, far above what happens), and the time left runs from 1 to -1 over the episode
-(causal_world subtracts seconds from steps).
+Everything before the relations says all there is to say; the relations say it so that a network can use it: whether a
+finger touches a face is a matter of millimetres, between positions that differ by decimetres. Lengths among them grow
+as the logarithm beyond a centimetre. Numbers are scaled to about [-1, 1] over what happens, not over causal_world's
+bounds; the time left runs from 1 to -1 over the episode (causal_world subtracts seconds from steps).
 """
 
 from __future__ import annotations
@@ -24,14 +26,16 @@ ROBOT_SIZE, BLOCK_SIZE, GOAL_SIZE = 28, 18, 12
 BLOCKS_AT = ROBOT_SIZE
 GOALS_AT = BLOCKS_AT + MAX_BLOCKS * BLOCK_SIZE
 OBSTACLE_AT = GOALS_AT + MAX_BLOCKS * GOAL_SIZE
-SIZE = OBSTACLE_AT + GOAL_SIZE
+RELATIONS_AT, RELATION_SIZE = OBSTACLE_AT + GOAL_SIZE, 24
+SIZE = RELATIONS_AT + MAX_BLOCKS * RELATION_SIZE
 LIMIT = 10.0  # of any number: a block that is thrown, or falls off the table, must not leave the space
 
 JOINT_LOW = np.array([-1.57, -1.2, -3.0] * 3)
 JOINT_HIGH = np.array([1.0, 1.57, 3.0] * 3)
-PLACE_LOW, PLACE_HIGH = np.array([-0.5, -0.5, 0.0]), np.array([0.5, 0.5, 0.5])
-SIDE_LOW, SIDE_HIGH = 0.03, 0.1
-JOINT_SPEED, SPEED, TURN, TYPE = 10.0, 0.5, np.pi, 10.0
+PLACE_LOW, PLACE_HIGH = np.array([-0.1, -0.1, 0.0]), np.array([0.1, 0.1, 0.2])
+SIDE_LOW, SIDE_HIGH = 0.0, 0.13
+JOINT_SPEED, SPEED, TURN, TYPE = 1.0, 0.1, np.pi, 10.0
+TOUCH = 0.01  # metres up to which a relation's lengths are in proportion
 
 
 class Solid(NamedTuple):
@@ -93,7 +97,10 @@ def observe(world: Any, time_left: float) -> np.ndarray:
         start = GOALS_AT + index * GOAL_SIZE
         flat[start : start + GOAL_SIZE] = _solid(goal)
     for obstacle in obstacles:
-        flat[OBSTACLE_AT:] = _solid(obstacle)
+        flat[OBSTACLE_AT:RELATIONS_AT] = _solid(obstacle)
+    for index, (block, goal) in enumerate(zip(blocks, goals, strict=True)):
+        start = RELATIONS_AT + index * RELATION_SIZE
+        flat[start : start + RELATION_SIZE] = _relations(robot["end_effector_positions"].reshape(3, 3), block, goal)
     return np.clip(flat, -LIMIT, LIMIT).astype(np.float32)
 
 
@@ -108,6 +115,24 @@ def _solid(state: dict[str, Any]) -> np.ndarray:
     )
 
 
+def _relations(tips: np.ndarray, block: dict[str, Any], goal: dict[str, Any]) -> np.ndarray:
+    place, yaw = np.asarray(block["cartesian_position"]), yaw_of(block["orientation"])
+    turn = yaw_of(goal["orientation"]) - yaw
+    apart = tips - place
+    own = apart[:, :2] @ np.array([[np.cos(yaw), -np.sin(yaw)], [np.sin(yaw), np.cos(yaw)]])
+    lengths = np.concatenate([apart.ravel(), own.ravel(), np.asarray(goal["cartesian_position"]) - place])
+    angles = np.array([4 * yaw, 2 * turn, 4 * turn])
+    return np.concatenate([np.arcsinh(lengths / TOUCH) / 4, np.sin(angles), np.cos(angles)])
+
+
+def yaw_of(orientation: Any) -> float:
+    """The angle of an orientation's x axis in the plane; of its y axis less a right angle where x points up."""
+    x, y, z, w = orientation
+    if np.hypot(1 - 2 * (y * y + z * z), 2 * (x * y + w * z)) > 0.7:
+        return float(np.arctan2(2 * (x * y + w * z), 1 - 2 * (y * y + z * z)))
+    return float(np.arctan2(-(1 - 2 * (x * x + z * z)), 2 * (x * y - w * z)) + np.pi)
+
+
 def read(observation: np.ndarray) -> Scene:
     """What an observation says, in metres and radians."""
     flat = np.asarray(observation, float)
@@ -119,7 +144,7 @@ def read(observation: np.ndarray) -> Scene:
         tips=unscale(flat[19:28].reshape(3, 3), PLACE_LOW, PLACE_HIGH),
         blocks=[block for block in blocks if block is not None],
         goals=[goal for goal in goals if goal is not None],
-        obstacle=_read_solid(flat[OBSTACLE_AT:]),
+        obstacle=_read_solid(flat[OBSTACLE_AT:RELATIONS_AT]),
     )
 
 

@@ -36,9 +36,9 @@ class CausalWorldCollectConfig:
     """Names of the tasks; their order numbers them."""
     episodes: int = 250
     """Episodes per task."""
-    ladder: tuple[float, ...] = (0.0, 0.005, 0.01)
-    """Standard deviations of noise on the nine joint positions, which lie between -1 and 1; the episodes take turns. A
-    hundredth moves a fingertip by millimetres, and a pinched block is easily lost."""
+    ladder: tuple[float, ...] = (0.0, 0.05, 0.1)
+    """Standard deviations of noise on where the fingertips are sent, in units of 5 cm; the episodes take turns. What is
+    recorded is the expert's advice, noise or not."""
     skip_frame: int = 10
     """Steps of the simulation, at 250 a second, that an action lasts."""
     goals: Literal["space_a", "space_b"] = "space_a"
@@ -118,7 +118,7 @@ def _write(
     config: CausalWorldCollectConfig, path: Path, tasks: Mapping[str, Sequence[ShardTask]], overwrite: bool
 ) -> None:
     """Put the shards together: task by task, all rows as long as the longest episode."""
-    from r2a.environments.causalworld.gym import JOINTS
+    from r2a.environments.causalworld.gym import MOVES
     from r2a.training.collect.causalworld_shards import read_shard
 
     card = {name: _data_card(own) for name, own in tasks.items()}
@@ -136,7 +136,7 @@ def _write(
         name=path.name,
         environment=NAME,
         task_names=config.tasks,
-        num_actions=JOINTS,
+        num_actions=MOVES,
         provenance=provenance,
         overwrite=overwrite,
     )
