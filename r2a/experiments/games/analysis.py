@@ -13,6 +13,7 @@ import numpy as np
 from r2a.experiments.figures import write_figure
 from r2a.experiments.statistics import interquartile_mean, iqm_interval, t_interval
 from r2a.experiments.sweep import load_results
+from r2a.experiments.tables import markdown
 from r2a.storage import atomic_write_text
 
 Run = dict[str, Any]
@@ -80,7 +81,7 @@ def summarise(runs: list[Run]) -> list[dict[str, Any]]:
 
 def table(records: list[dict[str, Any]]) -> str:
     """The records as a Markdown table that fits a terminal."""
-    lines = ["| game | agent | score | 95 % interval | IQM | seeds | min |", "|---|---|---|---|---|---|---|"]
+    lines = [["game", "agent", "score", "95 % interval", "IQM", "seeds", "min"]]
     for record in records:
         interval = "one seed" if record["low"] is None else f"{record['low']:.1f} to {record['high']:.1f}"
         values = (f"{record['mean']:.1f}", interval, f"{record['iqm']:.1f}", str(record["seeds"]))
@@ -88,8 +89,8 @@ def table(records: list[dict[str, Any]]) -> str:
         if game == ALL:
             values = ("", f"{record['low']:.2f} to {record['high']:.2f}", f"{record['iqm']:.2f}", str(record["seeds"]))
             game, minutes = "all, in parts of R2D2's mean", ""
-        lines.append(f"| {game} | {LABELS[record['arm']]} | {' | '.join(values)} | {minutes} |")
-    return "\n".join(lines) + "\n"
+        lines.append([game, LABELS[record["arm"]], *values, minutes])
+    return markdown(lines)
 
 
 def plot(runs: list[Run], path: Path, x: str) -> None:

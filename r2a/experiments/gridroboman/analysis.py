@@ -16,6 +16,7 @@ from r2a.experiments.figures import write_figure
 from r2a.experiments.gridroboman.sweep import ARM_ORDER
 from r2a.experiments.statistics import t_interval
 from r2a.experiments.sweep import load_results
+from r2a.experiments.tables import markdown
 from r2a.storage import atomic_write_text
 
 LABELS = {
@@ -71,17 +72,13 @@ def summarise(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def table(records: list[dict[str, Any]]) -> str:
     """The records as a Markdown table that fits a terminal."""
-    lines = [
-        "| tasks | told | agent | reads | return | 95 % interval | seeds | min |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    lines = [["tasks", "told", "agent", "reads", "return", "95 % interval", "seeds", "min"]]
     for r in sorted(records, key=lambda r: (r["num_tasks"], r["task_input"], ARM_ORDER.index(r["arm"]))):
+        told = "no" if r["task_input"] == "none" else "yes"
         interval = "one seed" if r["low"] is None else f"{r['low']:.1f} to {r['high']:.1f}"
-        lines.append(
-            f"| {r['num_tasks']} | {'no' if r['task_input'] == 'none' else 'yes'} | {LABELS[r['arm']]} | "
-            f"{r['retrieval']} | {r['mean']:.1f} | {interval} | {r['seeds']} | {r['wall_seconds'] / 60:.1f} |"
-        )
-    return "\n".join(lines) + "\n"
+        figures = [f"{r['mean']:.1f}", interval, str(r["seeds"]), f"{r['wall_seconds'] / 60:.1f}"]
+        lines.append([str(r["num_tasks"]), told, LABELS[r["arm"]], r["retrieval"], *figures])
+    return markdown(lines)
 
 
 def plot(runs: list[dict[str, Any]], records: list[dict[str, Any]], x: str, path: Path) -> None:
