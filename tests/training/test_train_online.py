@@ -66,6 +66,8 @@ def test_a_trained_agent_is_evaluated_and_filmed(trained: Path, tmp_path: Path, 
         assert film.n_frames > 1
     assert main(["evaluate", run, "--episodes", "3"]) == 0
     assert "breakout" in capsys.readouterr().out
+    assert main(["evaluate", f"{run}-misspelt", "--film", str(tmp_path / "game.gif")]) == 2
+    assert "is not a run folder" in capsys.readouterr().err
 
 
 def test_what_is_read_can_be_swapped_and_must_fit(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
