@@ -111,7 +111,10 @@ class _Group:
         while True:
             self._restarts += 1
             if self._restarts > MOST_RESTARTS:
-                raise UserError(f"The simulator of {', '.join(dict.fromkeys(self._tasks))} ends again and again.")
+                raise UserError(
+                    f"The simulator of {', '.join(dict.fromkeys(self._tasks))} ends again and again. "
+                    'In a script of your own, put what uses it below `if __name__ == "__main__":`.'
+                )
             self._connection.close()
             self._process.join()
             self._start()
