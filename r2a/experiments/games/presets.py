@@ -128,7 +128,12 @@ ATARI_LAPTOP = replace(
     agent=replace(
         MINATAR_LAPTOP.agent,
         encoder=EncoderConfig(features="strided_half", hidden=(128,)),
-        retrieval=replace(MINATAR_LAPTOP.agent.retrieval, trajectories=32, taught_by=8),
+        retrieval=replace(
+            MINATAR_LAPTOP.agent.retrieval,
+            trajectories=32,
+            taught_by=8,
+            auxiliary=AuxiliaryConfig(bins=43, low=-2.0, high=40.0),  # rewards are hundreds, returns thousands
+        ),
     ),
     replay=ReplayConfig(capacity=20_000, minimum=600, trace=20, period=10, stack=2),
     play=PlayConfig(episodes=5),
