@@ -9,6 +9,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from r2a.experiments.figures import write_figure
 from r2a.experiments.statistics import interquartile_mean, iqm_interval, t_interval
@@ -109,6 +110,7 @@ def plot(runs: list[Run], path: Path, x: str) -> None:
             panel.plot(xs, ys.mean(0), color=COLOURS[arm], label=label, linewidth=1.6)
             panel.fill_between(xs, ys.min(0), ys.max(0), color=COLOURS[arm], alpha=0.15, linewidth=0)
         panel.set_title(game, fontsize=10)
+        panel.xaxis.set_major_locator(MaxNLocator(5))  # more labels of six digits would run into each other
         panel.set_xlabel("steps of the environment" if x == "step" else "training seconds (one core)", fontsize=9)
         panel.grid(axis="y", color="#e5e7eb")
         panel.spines[["top", "right"]].set_visible(False)
