@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from PIL import Image, ImageSequence
 from test_presets import differences
 
 from r2a.cli import main
@@ -67,6 +68,19 @@ def test_a_sweep_goes_from_collecting_to_the_table(swept):
     table = (swept / "results" / "smoke" / "table.md").read_text()
     assert "RA-BC, multi-task" in table
     assert "82 %" in table
+
+
+def test_an_episode_of_every_task_can_be_seen(swept, monkeypatch, capsys):
+    monkeypatch.chdir(swept)
+    run = next((swept / "runs" / "sweep" / "smoke").glob("bc-4-0"))
+    assert main(["evaluate", str(run), "--films", "films", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out).keys() == {"mean", "per_task", "fraction"}
+    for task in ("pushing", "picking"):
+        with Image.open(swept / "films" / f"{task}.gif") as film:
+            pictures = [np.asarray(picture.convert("RGB")) for picture in ImageSequence.Iterator(film)]
+        assert pictures[0].shape == (240, 320, 3)
+        assert len(pictures) == 39  # every second of the first and 75 more, and the last
+        assert (pictures[0] != pictures[-1]).any()
 
 
 def test_data_of_another_rate_or_task_are_refused(swept):

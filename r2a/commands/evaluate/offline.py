@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import tyro
@@ -23,6 +23,7 @@ from r2a.training.evaluate import evaluate, sources_to_evaluate
 from r2a.training.metrics import read_run_config
 from r2a.training.offline import load_run, read_config
 from r2a.training.tasks import choose_tasks
+from r2a.viewer.video import write_gif
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Evaluate:
       r2a evaluate runs/ra_dqn-10-0 --retrieve-from datasets/other --source right --json
       r2a evaluate runs/ra_dqn-10-0 --values shuffled
       r2a evaluate runs/ra_bc_multi-5-0 --goals space_b --retrieve-from datasets/far
+      r2a evaluate runs/ra_bc_multi-5-0 --films films
     """
 
     run: tyro.conf.Positional[Path]
@@ -47,6 +49,8 @@ class Evaluate:
     or the mean of it all. An agent that does as well without the first has no use for what it reads."""
     goals: Literal["as_trained", "space_a", "space_b"] = "as_trained"
     """Where CausalWorld's goals lie: space_b is outside the range of the usual data."""
+    films: Path | None = None
+    """Folder for a GIF of one episode of every task (CausalWorld; reads as --source says, or as trained)."""
     seed: int = 0
     datasets: Path = Path("datasets")
     json: bool = False
@@ -69,9 +73,10 @@ def main(argv: Sequence[str]) -> int:
     if dataset.task_names[: len(names)] != tuple(names):
         raise UserError(f"{dataset.path} has other tasks than {options.run} was trained on; choose another data set.")
     config = replace(config, evaluation=replace(config.evaluation, values=options.values))
+    for name, asked in (("--goals", options.goals != "as_trained"), ("--films", options.films is not None)):
+        if asked and config.environment != "causalworld":
+            raise UserError(f"{name} is for runs of CausalWorld, and {options.run} is one of {config.environment}.")
     if options.goals != "as_trained":
-        if config.environment != "causalworld":
-            raise UserError(f"--goals is for runs of CausalWorld, and {options.run} is one of {config.environment}.")
         config = replace(config, causalworld=replace(config.causalworld, goals=options.goals))
     _, state = load_run(options.run, dataset)
     check_fits(dataset, config, to_learn=False)
@@ -80,6 +85,8 @@ def main(argv: Sequence[str]) -> int:
     results = {
         source: evaluate(state.params, data, config, names, source, jax.random.key(options.seed)) for source in sources
     }
+    if options.films is not None:
+        write_films(options.films, state.params, data, config, names, sources[0], jax.random.key(options.seed))
     if options.json:
         per_task = {s: dict(zip(names, map(float, r.per_task()), strict=True)) for s, r in results.items()}
         found = {"mean": {s: r.mean() for s, r in results.items()}, "per_task": per_task}
@@ -94,4 +101,14 @@ def main(argv: Sequence[str]) -> int:
     table.add_section()
     table.add_row("mean", *(f"{scores.mean():.2f}" for scores in columns.values()))
     CONSOLE.print(table)
+    if options.films is not None:
+        CONSOLE.print(f"The films: {options.films}")
     return 0
+
+
+def write_films(folder: Path, *played: Any) -> None:
+    """A GIF of one episode of every task of CausalWorld, at the speed it has in the world."""
+    from r2a.training.evaluate.causalworld import films  # needs pybullet and causal_world
+
+    for task, pictures in films(*played):
+        write_gif(pictures, folder / f"{task}.gif", frames_per_second=12.5, every=2)
