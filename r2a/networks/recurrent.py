@@ -65,7 +65,12 @@ class StepEmbedding(eqx.Module):
 
     def __call__(self, state: Float[Array, "*b e"], action: Action, reward: Float[Array, "*b"]) -> Float[Array, "*b d"]:
         done = as_features(action, self.action.shape[0]) @ self.action
-        return jax.nn.relu(self.state(state) + done + reward[..., None] * self.reward)
+        return jax.nn.relu(self.state(state) + done + tamed(reward)[..., None] * self.reward)
+
+
+def tamed(reward: Float[Array, "*b"]) -> Float[Array, "*b"]:
+    """Rewards up to 1 as they are, and of larger ones, 1 and their logarithm: Atari's hundreds would drown all else."""
+    return jnp.clip(reward, -1.0, 1.0) + jnp.sign(reward) * jnp.log(jnp.maximum(jnp.abs(reward), 1.0))
 
 
 class GRU(eqx.Module):

@@ -13,7 +13,7 @@ from r2a.networks.attention import Attention, MultiHeadAttention, TransformerBlo
 from r2a.networks.dense import MLP, GatedResidual, LayerNorm, Linear, SumResidual
 from r2a.networks.encoders import VectorEncoder, position_features
 from r2a.networks.heads import Head
-from r2a.networks.recurrent import GRU, GRUCell, LinearRecurrence
+from r2a.networks.recurrent import GRU, GRUCell, LinearRecurrence, tamed
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 KEY = jax.random.key(0)
@@ -35,6 +35,13 @@ def test_gru_cell_equals_the_loop_for_every_state_of_a_batch():
     p = named_arrays(cell)
     expected = [layers.gru_cell(p, x, state) for state in states]
     np.testing.assert_allclose(cell(jnp.asarray(x), jnp.asarray(states)), expected, **CLOSE)
+
+
+def test_rewards_up_to_one_are_left_as_they_are_and_large_ones_made_small():
+    small = np.array([0.0, 0.3, -0.7, 1.0, -1.0], np.float32)
+    np.testing.assert_array_equal(tamed(jnp.asarray(small)), small)
+    np.testing.assert_allclose(tamed(jnp.array([np.e, -100.0, 1000.0])), [2.0, -5.60517, 7.907755], rtol=1e-5)
+    assert np.isfinite(jax.vmap(jax.grad(tamed))(jnp.array([0.0, 1.0, -1.0, 5.0]))).all()
 
 
 def test_gru_cell_without_weights_halves_the_state():

@@ -7,7 +7,9 @@ from oracles.layers import gru_cell, layer_norm, linear, part, residual, sigmoid
 
 
 def embed(p, state, action, reward):
-    """What is summarised of a step; action None is no action."""
+    """What is summarised of a step; action None is no action. A reward beyond 1 counts as 1 and its logarithm."""
+    if abs(reward) > 1:
+        reward = np.sign(reward) * (1 + np.log(abs(reward)))
     total = linear(part(p, "state"), state) + reward * p["reward"]
     if action is not None:
         total = total + p["action"][action]
