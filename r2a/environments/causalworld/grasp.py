@@ -118,7 +118,7 @@ def choose(block: Solid, goal: Solid, tips: np.ndarray, others: list[Solid], wal
     half-way, and needs no memory.
     """
     covered = coverage_turned(block, goal) - 0.06 * np.abs(TURNS)
-    yaw, best, lowest = yaw_of(block.orientation), None, np.inf
+    yaw, candidates = yaw_of(block.orientation), []
     for quarter in range(4):
         half = block.size[quarter % 2] / 2
         angle = yaw + quarter * np.pi / 2
@@ -133,17 +133,20 @@ def choose(block: Solid, goal: Solid, tips: np.ndarray, others: list[Solid], wal
             strain = 0.06 * _wrapped(start + TURNS) ** 2
             turn = TURNS[np.argmax(covered - strain)]
             cost = travel + 0.08 * start**2 + STRAIN * _wrapped(start + turn) ** 2 - 0.3 * np.max(covered - strain)
-            cost += 15 * _out_of_reach(grasp, block.position)
-            there = _turned(grasp, float(turn))
-            cost += 15 * _out_of_reach(there, goal.position)
-            cost += ROOM * _obstructed(grasp, block.position, others)
-            cost += ROOM * _obstructed(there, goal.position, wall)
             if half > WIDE:
                 cost += 0.15
             if travel < AT_HAND:
                 cost -= 1.0
-            if cost < lowest:
-                best, lowest = grasp._replace(turn=float(turn)), cost
+            candidates.append((float(cost), grasp._replace(turn=float(turn))))
+    best, lowest = None, np.inf
+    for cost, grasp in sorted(candidates, key=lambda candidate: candidate[0]):
+        if cost >= lowest:  # what is left to be added is never negative, and takes most of the time
+            break
+        there = _turned(grasp, grasp.turn)
+        cost += 15 * (_out_of_reach(grasp, block.position) + _out_of_reach(there, goal.position))
+        cost += ROOM * (_obstructed(grasp, block.position, others) + _obstructed(there, goal.position, wall))
+        if cost < lowest:
+            best, lowest = grasp, cost
     assert best is not None
     return best
 
