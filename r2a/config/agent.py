@@ -12,11 +12,11 @@ from r2a.config.rules import require, require_positive
 class EncoderConfig:
     """From an observation to the agent state s (Sec. 2.1)."""
 
-    features: Literal["raw", "positions", "babyai", "resnet47", "strided", "strided_half", "minatar"] = "raw"
+    features: Literal["raw", "positions", "poses", "babyai", "resnet47", "strided", "strided_half", "minatar"] = "raw"
     """raw: the numbers as they are; positions: one-hot coordinates and relative positions of what is on gridroboman's
-    board; babyai: the symbols of its 7 x 7 view, and the words of its mission; resnet47: the paper's convolutions for
-    a stack of Atari's frames, strided: few of them, for a CPU, strided_half: for pictures of 42 x 42; minatar: one
-    convolution of its 10 x 10 board."""
+    board; poses: CausalWorld's numbers without clock and speeds; babyai: the symbols of its 7 x 7 view, and the words
+    of its mission; resnet47: the paper's convolutions for a stack of Atari's frames, strided: few of them, for a CPU,
+    strided_half: for pictures of 42 x 42; minatar: one convolution of its 10 x 10 board."""
     hidden: tuple[int, ...] = (256, 256)  # App. gridroboman setup: the first two of three layers
     """Sizes of its dense layers; the last one is the agent state's, unless there is a memory."""
     cell_size: int = 32  # ours
@@ -55,6 +55,8 @@ class HeadConfig:
     """Sizes of the layers between the agent state and the outputs."""
     components: int = 0
     """0: one number per action; otherwise a mixture of so many Gaussians over continuous actions (1: a single one)."""
+    narrowest: float = 0.01  # ours
+    """Least standard deviation of a Gaussian: the smaller, the more those steps count that are nearly all alike."""
     attention_heads: int = 4  # ours
     """Heads of the cross-attention from the agent state to the retrieved z."""
     attention_gain: float = 1.0  # ours
@@ -62,6 +64,7 @@ class HeadConfig:
 
     def __post_init__(self) -> None:
         require_positive(self, "attention_heads", section="head.")
+        require(0 < self.narrowest < 1, "head.narrowest", self.narrowest, "it must lie between 0 and 1")
         require(self.components >= 0, "head.components", self.components, "it must not be negative")
         require(self.attention_gain >= 0, "head.attention-gain", self.attention_gain, "it must not be negative")
 

@@ -10,8 +10,8 @@ from jaxtyping import Array, Float
 
 from r2a.types import Action, is_continuous
 
-LOWEST_STD, HIGHEST_STD = 0.01, 1.0
-"""A component's standard deviations stay between these: narrower, few exact repeats in the data would outweigh all."""
+WIDEST = 1.0
+"""Largest standard deviation of a component."""
 
 
 def as_features(action: Action, size: int) -> Float[Array, "*b {size}"]:
@@ -33,15 +33,18 @@ class Mixture(NamedTuple):
         return components * (1 + 2 * size)
 
     @classmethod
-    def of(cls, numbers: Float[Array, "*b n"], components: int) -> Mixture:
-        """The distribution that a network's unbounded numbers stand for."""
+    def of(cls, numbers: Float[Array, "*b n"], components: int, narrowest: float) -> Mixture:
+        """The distribution that a network's unbounded numbers stand for.
+
+        Without a `narrowest` standard deviation, few exact repeats in the data would outweigh all.
+        """
         parts = numbers.reshape(*numbers.shape[:-1], components, -1)
         size = (parts.shape[-1] - 1) // 2
         share = jax.nn.sigmoid(parts[..., 1 + size :])
         return cls(
             jax.nn.log_softmax(parts[..., 0]),
             jnp.tanh(parts[..., 1 : 1 + size]),
-            LOWEST_STD * (HIGHEST_STD / LOWEST_STD) ** share,
+            narrowest * (WIDEST / narrowest) ** share,
         )
 
     def log_likelihood(self, action: Float[Array, "*b a"]) -> Float[Array, "*b"]:

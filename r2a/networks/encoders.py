@@ -41,7 +41,21 @@ def position_features(observation: Shaped[Array, "*b n"]) -> Float[Array, "*b m"
     return jnp.concatenate(parts, axis=-1)
 
 
-FEATURES = {"raw": raw_features, "positions": position_features}
+CLOCK_AND_SPEEDS = (0, *range(10, 19), *range(40, 46), *range(58, 64))
+"""Where CausalWorld's observation tells the time left and how fast joints and blocks move."""
+
+
+def pose_features(observation: Shaped[Array, "*b 148"]) -> Float[Array, "*b 126"]:
+    """CausalWorld's observation without clock and speeds.
+
+    What the expert does hardly depends on them, but they tell what it has just done: an agent that clones it by them
+    goes on as it went, and rests where it came to rest.
+    """
+    kept = np.setdiff1d(np.arange(observation.shape[-1]), CLOCK_AND_SPEEDS)
+    return observation[..., kept].astype(jnp.float32)
+
+
+FEATURES = {"raw": raw_features, "positions": position_features, "poses": pose_features}
 
 
 class VectorEncoder(eqx.Module):

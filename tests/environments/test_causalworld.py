@@ -9,17 +9,28 @@ import sys
 import warnings
 
 import gymnasium
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from r2a.environments.causalworld import GYMNASIUM_ID, SOLVED, TASK_NAMES, kinematics, layout, solved, task_entry
+from r2a.environments.causalworld import (
+    GYMNASIUM_ID,
+    SOLVED,
+    TASK_NAMES,
+    controller,
+    kinematics,
+    layout,
+    solved,
+    task_entry,
+)
 from r2a.environments.causalworld.controller import advise
-from r2a.environments.causalworld.expert import Expert, play_expert
-from r2a.environments.causalworld.grasp import coverage
+from r2a.environments.causalworld.expert import STALL, STALLED, Expert, play_expert
+from r2a.environments.causalworld.grasp import Grasp, coverage
 from r2a.environments.causalworld.gym import ActionError, CausalWorldEnv
 from r2a.environments.causalworld.upstream import INSTALL
 from r2a.errors import UserError
+from r2a.networks.encoders import CLOCK_AND_SPEEDS, pose_features
 
 
 @pytest.fixture(scope="module")
@@ -280,8 +291,8 @@ def test_the_expert_reaches_its_goals(worlds, task):
 
 def test_the_expert_has_no_memory_and_its_noise_is_the_seeds(worlds):
     environment = CausalWorldEnv("pushing", max_steps=20)
-    noisy = play_expert(environment, 3, noise=0.05, bursts=0.2)
-    again = play_expert(environment, 3, noise=0.05, bursts=0.2)
+    noisy = play_expert(environment, 3, noise=0.05, stalls=0.2)
+    again = play_expert(environment, 3, noise=0.05, stalls=0.2)
     environment.close()
     np.testing.assert_array_equal(noisy.action, again.action)
     np.testing.assert_array_equal(
@@ -289,6 +300,46 @@ def test_the_expert_has_no_memory_and_its_noise_is_the_seeds(worlds):
     )
     assert (noisy.action != noisy.advice).any()
     assert (np.abs(noisy.action) <= 1).all()
+
+
+def test_an_expert_that_stalls_does_a_little_of_what_it_advises(worlds):
+    observation, _ = worlds("pushing").reset(seed=3)
+    expert = Expert(stalls=0.5, seed=0)
+    acts = [expert.act(observation) for _ in range(2000)]
+    stalled = np.array([not np.array_equal(action, advice) for action, advice in acts])
+    assert 0.25 < stalled.mean() < 0.5
+    first = int(np.argmax(stalled))
+    assert stalled[first : first + STALL].all()
+    for action, advice in (acts[first], acts[first + STALL - 1]):
+        np.testing.assert_allclose(action, STALLED * advice, rtol=1e-5)
+
+
+def test_fingers_close_by_degrees():
+    """As fingers come to stand to their faces the command grows from nothing, without a jump."""
+    cube = layout.Solid(np.full(3, 0.065), np.array([0, 0, 0.0325]), np.array([0, 0, 0, 1.0]), np.zeros(3), np.zeros(3))
+    grasp = Grasp(0, 1, np.array([1.0, 0.0]), 0.0325, 0.0)
+
+    def closing(askew: float, gap: float = 0.01) -> float:
+        tips = np.zeros((3, 3))
+        tips[:2] = grasp.place(cube.position, gap) + np.array([0, askew, 0])
+        return controller._closing(grasp, tips, cube)
+
+    assert closing(0.0) == 1.0
+    assert closing(0.02) == 0.0
+    assert closing(0.0, gap=0.1) == 0.0
+    values = [closing(askew) for askew in np.linspace(0, 0.02, 101)]
+    assert np.all(np.diff(values) <= 0)
+    assert np.abs(np.diff(values)).max() < 0.03
+
+
+def test_poses_leave_out_clock_and_speeds_alone(worlds):
+    hidden = [0, *range(10, 19)]
+    for block in range(layout.MAX_BLOCKS):
+        start = layout.BLOCKS_AT + block * layout.BLOCK_SIZE
+        hidden += range(start + layout.GOAL_SIZE, start + layout.BLOCK_SIZE)
+    assert list(CLOCK_AND_SPEEDS) == hidden
+    observation = worlds("stacking2").reset(seed=0)[0]
+    np.testing.assert_array_equal(pose_features(jnp.asarray(observation)), np.delete(observation, hidden))
 
 
 def test_solved_is_above_the_limit():

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from r2a.config import HeadConfig
-from r2a.networks.actions import HIGHEST_STD, LOWEST_STD, Mixture, as_features
+from r2a.networks.actions import WIDEST, Mixture, as_features
 from r2a.networks.heads import Head
 from r2a.networks.recurrent import StepEmbedding, previous_steps
 from r2a.types import none_where
@@ -15,7 +15,7 @@ from r2a.types import none_where
 
 def random_mixture(components, size, batch=(), seed=0):
     numbers = jax.random.normal(jax.random.key(seed), (*batch, Mixture.numbers(components, size)))
-    return Mixture.of(2.0 * numbers, components)
+    return Mixture.of(2.0 * numbers, components, 0.01)
 
 
 @pytest.mark.parametrize("components", [1, 3])
@@ -42,11 +42,11 @@ def test_it_is_a_density_on_the_bounded_interval():
 def test_whatever_the_network_says_the_action_is_within_bounds_and_the_width_too():
     for scale in (0.0, 1.0, 1e4):
         numbers = scale * jax.random.normal(jax.random.key(0), (7, Mixture.numbers(3, 4)))
-        mixture = Mixture.of(numbers, 3)
+        mixture = Mixture.of(numbers, 3, 0.05)
         assert mixture.mode().shape == (7, 4)
         assert np.abs(mixture.mode()).max() <= 1
-        assert np.all((mixture.std >= LOWEST_STD * 0.999) & (mixture.std <= HIGHEST_STD * 1.001))
-        gradient = jax.grad(lambda n: Mixture.of(n, 3).log_likelihood(jnp.full((7, 4), 0.999)).sum())(numbers)
+        assert np.all((mixture.std >= 0.05 * 0.999) & (mixture.std <= WIDEST * 1.001))
+        gradient = jax.grad(lambda n: Mixture.of(n, 3, 0.05).log_likelihood(jnp.full((7, 4), 0.999)).sum())(numbers)
         assert np.isfinite(gradient).all()
 
 

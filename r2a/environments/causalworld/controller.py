@@ -57,13 +57,15 @@ def _targets(scene: Scene) -> np.ndarray:
             continue
         targets = _walk(scene, IDLE)
         pair = [grasp.one, grasp.two]
+        closing = _closing(grasp, scene.tips, block)
+        gap = open_gap(grasp, block.position, _others(scene, block))
         if held:
             targets[pair] = _carry(scene, block, goal, grasp)
-        elif _is_beside(grasp, scene.tips, block):
-            targets[pair] = grasp.place(block.position, -SQUEEZE)
+        elif closing > 0:
+            targets[pair] = grasp.place(block.position, gap - closing * (gap + SQUEEZE))
         else:
             waiting = IDLE.copy()
-            waiting[pair] = grasp.place(block.position, open_gap(grasp, block.position, _others(scene, block)))
+            waiting[pair] = grasp.place(block.position, gap)
             targets[pair] = _walk(scene, waiting)[pair]
         return targets
     return _walk(scene, IDLE)
@@ -106,10 +108,15 @@ def _is_held(grasp: Grasp, tips: np.ndarray, block: Solid) -> bool:
     return bool((out < half_width(block, grasp.axis) + TIP + 0.004).all() and max(*along, *up) < 0.035)
 
 
-def _is_beside(grasp: Grasp, tips: np.ndarray, block: Solid) -> bool:
+def _closing(grasp: Grasp, tips: np.ndarray, block: Solid) -> float:
+    """How far fingers may close, from 0 to 1: the better they stand to their faces, the further.
+
+    By degrees: where one command dies away before the next sets in, a cloned policy would come to rest.
+    """
     out, along, up = grasp.offsets(tips, block.position).T
-    near = (out > grasp.half) & (out < grasp.half + TIP + OPEN + 0.015)
-    return bool((near & (np.abs(along) < 0.015) & (np.abs(up - GRIP_UP) < 0.015)).all())
+    askew = np.maximum(np.abs(along), np.abs(up - GRIP_UP))
+    near = np.clip((grasp.half + TIP + OPEN + 0.02 - out) / 0.01, 0, 1) * (out > grasp.half)
+    return float((near * np.clip((0.016 - askew) / 0.008, 0, 1)).min())
 
 
 def _in_the_air(scene: Scene, block: Solid, goal: Solid) -> bool:

@@ -22,36 +22,40 @@ class Episode(NamedTuple):
     fractional_success: Float32[np.ndarray, " T"]
 
 
-class Expert:
-    """The controller, with noise of standard deviation `noise` and, at a share `bursts` of the steps, random actions.
+STALL, STALLED = 5, 0.15
+"""How many steps a stall lasts, and how much of what is advised is done then."""
 
-    Random actions come in runs of `burst_length` steps of the same nine numbers: one alone would hardly move a finger.
+
+class Expert:
+    """The controller, with noise of standard deviation `noise`, and hardly moving at about a share `stalls` of steps.
+
+    Stalls last `STALL` steps. Without them, fingers that stand still are seen only where there is nothing left to do,
+    and a cloned policy that comes to rest stays there.
     """
 
-    def __init__(self, noise: float = 0.0, bursts: float = 0.0, burst_length: int = 3, seed: int = 0):
-        if noise < 0 or not 0 <= bursts < 1 or burst_length < 1:
-            raise UserError("noise must be at least 0, bursts in [0, 1) and burst_length at least 1.")
-        self.noise, self.bursts, self.burst_length = noise, bursts, burst_length
+    def __init__(self, noise: float = 0.0, stalls: float = 0.0, seed: int = 0):
+        if noise < 0 or not 0 <= stalls < 1:
+            raise UserError("noise must be at least 0 and stalls in [0, 1).")
+        self.noise, self.stalls = noise, stalls
         self._generator = np.random.default_rng(seed)
-        self._left, self._random = 0, np.zeros(9)
+        self._left = 0
 
     def act(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What to do at an observation, and what the controller advises."""
         advice = advise(observation)
-        if self._left == 0 and self._generator.random() < self.bursts / self.burst_length:
-            self._left, self._random = self.burst_length, self._generator.uniform(-1.0, 1.0, 9)
-        if self._left > 0:
-            self._left -= 1
-            return self._random.astype(np.float32), advice.astype(np.float32)
-        action = np.clip(advice + self.noise * self._generator.normal(size=9), -1.0, 1.0)
+        if self._left == 0 and self._generator.random() < self.stalls / STALL:
+            self._left = STALL
+        vigour = STALLED if self._left else 1.0
+        self._left = max(self._left - 1, 0)
+        action = np.clip(vigour * advice + self.noise * self._generator.normal(size=9), -1.0, 1.0)
         return action.astype(np.float32), advice.astype(np.float32)
 
 
-def play_expert(environment: CausalWorldEnv, seed: int, noise: float = 0.0, bursts: float = 0.0) -> Episode:
+def play_expert(environment: CausalWorldEnv, seed: int, noise: float = 0.0, stalls: float = 0.0) -> Episode:
     """The episode of a seed, which decides the goal and the noise; the observation must be "structured"."""
     if environment.observation != "structured":
         raise UserError('The expert reads observation="structured", not pictures.')
-    expert = Expert(noise, bursts, seed=seed)
+    expert = Expert(noise, stalls, seed)
     observation, _ = environment.reset(seed=seed)
     observations, actions, advices, rewards, fractions = [observation], [], [], [], []
     over = False

@@ -62,11 +62,11 @@ class TaskEntry:
 TASKS: tuple[TaskEntry, ...] = (
     TaskEntry("pushing", 75),
     TaskEntry("picking", 75),
-    TaskEntry("pick_and_place", 150),
-    TaskEntry("stacking2", 200, blocks=2),
+    TaskEntry("pick_and_place", 120),
+    TaskEntry("stacking2", 150, blocks=2),
     TaskEntry(
         "stacked_blocks",
-        200,
+        150,
         blocks=2,
         options={
             "num_of_levels": 2,

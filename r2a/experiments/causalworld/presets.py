@@ -21,7 +21,7 @@ from r2a.experiments.babyai.presets import PAPER as BABYAI
 PAPER = RunConfig(
     environment="causalworld",
     agent=AgentConfig(
-        encoder=EncoderConfig(hidden=(256, 256)),  # App. gridroboman setup
+        encoder=EncoderConfig(features="poses", hidden=(256, 256)),  # App. gridroboman setup
         retrieval=BABYAI.agent.retrieval,  # App. CausalWorld: the same setup as for BabyAI
         head=HeadConfig(hidden=(256,), components=1),  # ours
     ),
@@ -41,7 +41,7 @@ PAPER = RunConfig(
 LAPTOP = RunConfig(
     environment="causalworld",
     agent=AgentConfig(
-        encoder=EncoderConfig(hidden=(256, 128)),
+        encoder=EncoderConfig(features="poses", hidden=(256, 128)),
         retrieval=RetrievalConfig(
             slots=2,
             slot_size=64,
@@ -59,7 +59,7 @@ LAPTOP = RunConfig(
             gate_bias=-3.0,
             auxiliary=AuxiliaryConfig(bins=21, low=-2.0, high=2.0, discount=0.95),
         ),
-        head=HeadConfig(hidden=(128,), attention_gain=0.0, components=1),
+        head=HeadConfig(hidden=(128,), attention_gain=0.0, components=1, narrowest=0.03),
     ),
     learner=LearnerConfig(
         objective="cloning",
@@ -86,7 +86,7 @@ LAPTOP = RunConfig(
 SMOKE = replace(
     LAPTOP,
     agent=AgentConfig(
-        encoder=EncoderConfig(hidden=(16,)),
+        encoder=EncoderConfig(features="poses", hidden=(16,)),
         retrieval=replace(
             LAPTOP.agent.retrieval,
             slot_size=8,

@@ -39,6 +39,9 @@ class CausalWorldCollectConfig:
     ladder: tuple[float, ...] = (0.0, 0.05, 0.1)
     """Standard deviations of noise on where the fingertips are sent, in units of 5 cm; the episodes take turns. What is
     recorded is the expert's advice, noise or not."""
+    stalls: float = 0.3
+    """Share of the steps, in episodes with noise, at which the expert hardly moves: what is advised where fingers stand
+    still would be missing otherwise, and a cloned policy that comes to rest would stay there."""
     skip_frame: int = 10
     """Steps of the simulation, at 250 a second, that an action lasts."""
     goals: Literal["space_a", "space_b"] = "space_a"
@@ -57,6 +60,7 @@ class CausalWorldCollectConfig:
         require(
             len(self.ladder) > 0 and min(self.ladder) >= 0, "ladder", self.ladder, "it must list noise of 0 or more"
         )
+        require(0 <= self.stalls < 1, "stalls", self.stalls, "it must lie between 0 and 1")
         require_positive(self, "skip_frame", "workers")
         require(self.seed >= 0, "seed", self.seed, "it must not be negative")
         require(
@@ -106,6 +110,7 @@ def _shard_tasks(config: CausalWorldCollectConfig, name: str, folder: Path) -> l
             TASK_NAMES.index(name),
             start,
             tuple(noise[start : start + SHARD_EPISODES]),
+            config.stalls,
             config.skip_frame,
             config.goals,
             config.seed,

@@ -24,6 +24,8 @@ class ShardTask:
     start: int
     noise: tuple[float, ...]
     """Standard deviation of the noise on each episode's actions."""
+    stalls: float
+    """Share of the steps of episodes with noise at which the expert hardly moves."""
     skip_frame: int
     goals: str
     seed: int
@@ -77,4 +79,4 @@ def _environment(task: str, skip_frame: int, goals: str) -> CausalWorldEnv:
 def _play(env: CausalWorldEnv, task: ShardTask, number: int, noise: float) -> Episode:
     """Episode `number` of the task."""
     seed = np.random.SeedSequence((task.seed, task.task, number)).generate_state(1, np.uint64)[0]
-    return play_expert(env, int(seed >> 1), noise)
+    return play_expert(env, int(seed >> 1), noise, task.stalls if noise else 0.0)
