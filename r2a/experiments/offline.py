@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import jax
 
-from r2a.agents.agent import parameter_count
+from r2a.agents.agent import Agent, parameter_count
 from r2a.config import EvaluationConfig, RunConfig, config_from_dict
 from r2a.data.dataset import find_dataset
 from r2a.data.manifest import MANIFEST
@@ -44,7 +44,11 @@ class OfflineExperiment(Experiment[OfflineRun]):
     runs_of: Callable[[str], Iterable[OfflineRun]]
     make_run: Callable[..., OfflineRun]
     make_dataset: Callable[[str, Path], object]
-    """Collects the data set of a scale."""
+    """Collects the data set of a scale, or one of its companions."""
+    companions: tuple[str, ...] = ()
+    """What the names of further data sets add to that of a scale's own."""
+    further: Callable[[Any, RunConfig, Agent, str], dict[str, Any]] = lambda run, config, agent, source: {}
+    """More figures of a finished run: of its settings, its agent, and its data set's path."""
 
     @property
     def scales(self) -> tuple[str, ...]:
@@ -64,9 +68,10 @@ class OfflineExperiment(Experiment[OfflineRun]):
         if dataset:
             return dataset
         path = Path("datasets") / self.datasets[scale]
-        if not (path / MANIFEST).is_file():
-            say(f"Collecting {path} ...")
-            self.make_dataset(scale, path)
+        for each in (path, *(Path(f"{path}{companion}") for companion in self.companions)):
+            if not (each / MANIFEST).is_file():
+                say(f"Collecting {each} ...")
+                self.make_dataset(scale, each)
         return str(path)
 
     def comes_from(self, result: dict[str, Any], run: OfflineRun, source: str) -> bool:
@@ -77,7 +82,8 @@ class OfflineExperiment(Experiment[OfflineRun]):
 
     def do(self, run: OfflineRun, source: str, folder: Path) -> dict[str, Any]:
         """Train (or go on training) one run in its folder, evaluate it more closely; its figures."""
-        config, dataset = choose_tasks(run.config(), find_dataset(source))
+        path = source
+        config, dataset = choose_tasks(run.config(), find_dataset(path))
         state = train(config, folder, dataset, resume=(folder / CONFIG).is_file())
         data = load_resident(dataset, config.data)
         closer = replace(config, evaluation=run.final_evaluation())
@@ -105,4 +111,4 @@ class OfflineExperiment(Experiment[OfflineRun]):
         weight = next(iter(final.values())).weight
         if weight is not None:
             result["weight"] = [[round(float(share), 4) for share in row] for row in weight]
-        return result
+        return result | self.further(run, config, state.params, path)

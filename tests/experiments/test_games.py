@@ -85,6 +85,7 @@ def make_run(arm, game, seed, score):
         "env_steps": 20,
         "wall_seconds": 60.0,
         "parameters": 5,
+        "training": {"step": list(range(8)), "score": [0.0] * 6 + [score, 2 * score]},
         "config": {},
     }
 
@@ -106,7 +107,7 @@ def test_the_summary_is_means_over_seeds_and_an_iqm_over_games(tmp_path):
     assert records["ra_r2d2", "asterix"]["mean"] == 40.0
     assert records["ra_r2d2", "all"]["iqm"] == pytest.approx(2.0)
     assert records["r2d2", "all"]["iqm"] == pytest.approx(1.0)
-    assert "| breakout | R2D2 | 2.0 | -0.5 to 4.5 | 2.0 | 3 | 1.0 |" in text
+    assert "| breakout | R2D2 | 2.0 | -0.5 to 4.5 | 2.0 | 3.0 | 3 | 1.0 |" in text
     with Image.open(tmp_path / "score_by_steps.png") as plot:
         assert plot.size[0] > 600
 

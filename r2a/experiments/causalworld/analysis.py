@@ -98,6 +98,28 @@ def table(records: list[dict[str, Any]]) -> str:
     return text + "\n" + markdown(lines)
 
 
+def far_table(runs: list[Run]) -> str:
+    """Success on goals outside the training range, reading the training data or data that have such goals."""
+    lines = [["far goals, solved", "reads the training data", "reads data with far goals", "seeds"]]
+    for arm, label in LABELS.items():
+        members = [run["far_goals"] for run in runs if run["arm"] == arm and "far_goals" in run]
+        if members:
+            cells = []
+            for name in ("training_data", "far_data"):
+                own = [found[name] for found in members if name in found]
+                interval = t_interval([found["success"] for found in own]) if own else None
+                ends = (interval.low, interval.high) if interval and len(own) > 1 else (None, None)
+                record = interval and {
+                    "success": interval.mean,
+                    "fractional": float(np.mean([found["fractional"] for found in own])),
+                    "low": ends[0],
+                    "high": ends[1],
+                }
+                cells.append(described(record) if record else "reads nothing")
+            lines.append([label, *cells, str(len(members))])
+    return markdown(lines) if len(lines) > 1 else ""
+
+
 def described(record: dict[str, Any] | None) -> str:
     """A record's success with its interval, and how much of the goals was covered."""
     if record is None:
@@ -137,7 +159,7 @@ def analyse(results: Path, scale: str) -> str:
     records = summarise(runs)
     folder = results if scale == "laptop" else results / scale
     atomic_write_text(folder / "summary.json", json.dumps(records, indent=1) + "\n")
-    tables = table(records)
+    tables = "\n".join(part for part in (table(records), far_table(runs)) if part)
     atomic_write_text(folder / "table.md", tables)
     if runs:
         plot_by_demonstrations(runs, folder / "success_by_demonstrations.png")

@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import jax
+
+from r2a.agents.agent import Agent
 from r2a.config import EvaluationConfig, RunConfig
+from r2a.data.dataset import find_dataset
+from r2a.data.manifest import MANIFEST
+from r2a.data.retrieval_batch import load_resident
 from r2a.environments.causalworld import TASK_NAMES
 from r2a.experiments.causalworld.presets import ARMS, LAPTOP, PAPER, SMOKE, arm
 from r2a.experiments.offline import OfflineExperiment
 from r2a.training.collect.causalworld import CausalWorldCollectConfig, collect
+from r2a.training.evaluate import evaluate, sources_to_evaluate
+from r2a.training.tasks import choose_tasks
+
+FAR = "-far"
+"""Added to a data set's name: the same tasks with goals outside the range of those that are learnt from."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +34,26 @@ class SweepScale:
     """Episodes per task."""
     seeds: int
     final_evaluation: EvaluationConfig
+    far_evaluation: EvaluationConfig
+    """The same on goals outside the range of the data, for runs with the most demonstrations."""
 
 
 SCALES: dict[str, SweepScale] = {
-    "smoke": SweepScale(SMOKE, (4,), 1, SMOKE.evaluation),
-    "laptop": SweepScale(LAPTOP, (10, 50, 250), 3, replace(LAPTOP.evaluation, episodes=13, retrieval_batches=4)),
-    "paper": SweepScale(PAPER, (50_000,), 3, replace(PAPER.evaluation, episodes=25, retrieval_batches=4)),
+    "smoke": SweepScale(SMOKE, (4,), 1, SMOKE.evaluation, SMOKE.evaluation),
+    "laptop": SweepScale(
+        LAPTOP,
+        (10, 50, 250),
+        3,
+        replace(LAPTOP.evaluation, episodes=13, retrieval_batches=4),
+        replace(LAPTOP.evaluation, episodes=10, retrieval_batches=2),
+    ),
+    "paper": SweepScale(
+        PAPER,
+        (50_000,),
+        3,
+        replace(PAPER.evaluation, episodes=25, retrieval_batches=4),
+        replace(PAPER.evaluation, episodes=25, retrieval_batches=4),
+    ),
 }
 
 
@@ -66,9 +92,34 @@ def all_runs(scale: str) -> Iterator[SweepRun]:
 
 
 def make_dataset(scale: str, path: Path) -> None:
-    """Collect the data set of a scale: as many episodes as its largest runs use."""
+    """Collect the data set of a scale, as many episodes as its largest runs use, or that of far goals, at most 50."""
     tasks = TASK_NAMES[: SCALES[scale].preset.data.num_tasks]
-    collect(CausalWorldCollectConfig(tasks=tasks, episodes=max(SCALES[scale].demonstrations)), path)
+    config = CausalWorldCollectConfig(tasks=tasks, episodes=max(SCALES[scale].demonstrations))
+    if path.name.endswith(FAR):
+        config = replace(config, episodes=min(config.episodes, 50), goals="space_b")
+    collect(config, path)
+
+
+def far_goals(run: SweepRun, config: RunConfig, agent: Agent, source: str) -> dict[str, Any]:
+    """Swap at test time: goals outside the training range, reading the training data, then data that have such goals.
+
+    Nothing is trained in between. An agent that reads nothing is evaluated once.
+    """
+    scale = SCALES[run.scale]
+    if run.demonstrations != max(scale.demonstrations) or not (Path(f"{source}{FAR}") / MANIFEST).is_file():
+        return {}
+    config = replace(config, evaluation=scale.far_evaluation, causalworld=replace(config.causalworld, goals="space_b"))
+    found = {}
+    every = replace(config, data=replace(config.data, episodes_per_task=0))
+    for name, path, chosen in (("training_data", source, config), ("far_data", f"{source}{FAR}", every)):
+        if name == "far_data" and not config.agent.retrieval.reads:
+            break
+        _, dataset = choose_tasks(chosen, find_dataset(path))
+        data, key = load_resident(dataset, config.data), jax.random.key(20_000 + run.seed)
+        played = evaluate(agent, data, config, config.data.tasks, sources_to_evaluate(config)[0], key)
+        assert played.fraction is not None
+        found[name] = {"success": played.mean(), "fractional": float(played.fraction.mean())}
+    return {"far_goals": found}
 
 
 EXPERIMENT = OfflineExperiment(
@@ -78,4 +129,6 @@ EXPERIMENT = OfflineExperiment(
     all_runs,
     SweepRun,
     make_dataset,
+    companions=(FAR,),
+    further=far_goals,
 )

@@ -42,6 +42,12 @@ def score(run: Run) -> float:
     return run["final"]["score"]
 
 
+def while_learning(run: Run) -> float:
+    """Mean score in the last quarter of a run's learning: of many parameters in turn, where `score` is of the last."""
+    scores = run["training"]["score"]
+    return float(np.mean(scores[-max(1, len(scores) // 4) :])) if scores else float("nan")
+
+
 def summarise(runs: list[Run]) -> list[dict[str, Any]]:
     """One record per arm and game, and one per arm over all games that every arm has been run on."""
     groups = grouped(runs)
@@ -59,6 +65,7 @@ def summarise(runs: list[Run]) -> list[dict[str, Any]]:
                 "low": round(interval.low, 3) if len(members) > 1 else None,
                 "high": round(interval.high, 3) if len(members) > 1 else None,
                 "iqm": round(interquartile_mean([score(run) for run in members]), 3),
+                "while_learning": round(float(np.mean([while_learning(run) for run in members])), 3),
                 "wall_seconds": round(float(np.mean([run["wall_seconds"] for run in members])), 1),
                 "parameters": members[0]["parameters"],
             }
@@ -82,13 +89,15 @@ def summarise(runs: list[Run]) -> list[dict[str, Any]]:
 
 def table(records: list[dict[str, Any]]) -> str:
     """The records as a Markdown table that fits a terminal."""
-    lines = [["game", "agent", "score", "95 % interval", "IQM", "seeds", "min"]]
+    lines = [["game", "agent", "score", "95 % interval", "IQM", "learning", "seeds", "min"]]
     for record in records:
         interval = "one seed" if record["low"] is None else f"{record['low']:.1f} to {record['high']:.1f}"
-        values = (f"{record['mean']:.1f}", interval, f"{record['iqm']:.1f}", str(record["seeds"]))
+        learning = f"{record.get('while_learning', 0):.1f}"
+        values = (f"{record['mean']:.1f}", interval, f"{record['iqm']:.1f}", learning, str(record["seeds"]))
         game, minutes = record["game"], f"{record.get('wall_seconds', 0) / 60:.1f}"
         if game == ALL:
-            values = ("", f"{record['low']:.2f} to {record['high']:.2f}", f"{record['iqm']:.2f}", str(record["seeds"]))
+            interval = f"{record['low']:.2f} to {record['high']:.2f}"
+            values = ("", interval, f"{record['iqm']:.2f}", "", str(record["seeds"]))
             game, minutes = "all, in parts of R2D2's mean", ""
         lines.append([game, LABELS[record["arm"]], *values, minutes])
     return markdown(lines)
