@@ -82,8 +82,7 @@ class OfflineExperiment(Experiment[OfflineRun]):
 
     def do(self, run: OfflineRun, source: str, folder: Path) -> dict[str, Any]:
         """Train (or go on training) one run in its folder, evaluate it more closely; its figures."""
-        path = source
-        config, dataset = choose_tasks(run.config(), find_dataset(path))
+        config, dataset = choose_tasks(run.config(), find_dataset(source))
         state = train(config, folder, dataset, resume=(folder / CONFIG).is_file())
         data = load_resident(dataset, config.data)
         closer = replace(config, evaluation=run.final_evaluation())
@@ -111,4 +110,4 @@ class OfflineExperiment(Experiment[OfflineRun]):
         weight = next(iter(final.values())).weight
         if weight is not None:
             result["weight"] = [[round(float(share), 4) for share in row] for row in weight]
-        return result | self.further(run, config, state.params, path)
+        return result | self.further(run, config, state.params, source)

@@ -69,7 +69,7 @@ class StepEmbedding(eqx.Module):
 
 
 def tamed(reward: Float[Array, "*b"]) -> Float[Array, "*b"]:
-    """Rewards up to 1 as they are, and of larger ones, 1 and their logarithm: Atari's hundreds would drown all else."""
+    """Rewards up to 1 as they are, and of larger ones, 1 and their logarithm: Atari pays hundreds."""
     return jnp.clip(reward, -1.0, 1.0) + jnp.sign(reward) * jnp.log(jnp.maximum(jnp.abs(reward), 1.0))
 
 

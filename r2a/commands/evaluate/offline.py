@@ -107,7 +107,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def write_films(folder: Path, *played: Any) -> None:
-    """A GIF of one episode of every task of CausalWorld, at the speed it has in the world."""
+    """A GIF of one episode of every task of CausalWorld, at its speed in the world if actions last 10 frames."""
     from r2a.training.evaluate.causalworld import films  # needs pybullet and causal_world
 
     for task, pictures in films(*played):
