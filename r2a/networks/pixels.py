@@ -48,11 +48,13 @@ class Convolution(eqx.Module):
         self.stride, self.padding = stride, padding
 
     def __call__(self, images: Images) -> Features:
+        return self.without_bias(images) + self.bias
+
+    def without_bias(self, images: Images) -> Features:
+        """Its linear part."""
         strides = (self.stride, self.stride)
         axes = ("NHWC", "HWIO", "NHWC")
-        return (
-            jax.lax.conv_general_dilated(images, self.weight, strides, self.padding, dimension_numbers=axes) + self.bias
-        )
+        return jax.lax.conv_general_dilated(images, self.weight, strides, self.padding, dimension_numbers=axes)
 
 
 class GroupNorm(eqx.Module):
@@ -162,7 +164,11 @@ class Strided(eqx.Module):
 
 
 class BoardConvolution(eqx.Module):
-    """One 3 x 3 convolution with 16 channels (MinAtar, Young and Tian 2019)."""
+    """One 3 x 3 convolution with 16 channels (MinAtar, Young and Tian 2019).
+
+    A row of the result is one matrix product of three rows of the board. The matrix is mostly zeros, yet with six or
+    seven channels the product takes 0.6 of XLA's convolution's time on a CPU, and with four as much.
+    """
 
     layer: Convolution
 
@@ -170,7 +176,15 @@ class BoardConvolution(eqx.Module):
         self.layer = Convolution(channels, 16, 3, key, padding="VALID")
 
     def __call__(self, images: Images) -> Features:
-        return jax.nn.relu(self.layer(images))
+        number, height, width, channels = images.shape
+        kernel, size = self.layer.weight.shape[0], width * channels
+        # What the convolution makes of each single pixel of three rows.
+        pixels = jnp.eye(kernel * size).reshape(-1, kernel, width, channels)
+        from_rows = self.layer.without_bias(pixels)
+        board = images.reshape(number, height, size)
+        rows = [board[:, first : height - kernel + 1 + first] for first in range(kernel)]
+        product = jnp.concatenate(rows, axis=-1) @ from_rows.reshape(kernel * size, -1)
+        return jax.nn.relu(product.reshape(number, height - kernel + 1, *from_rows.shape[2:]) + self.layer.bias)
 
 
 TORSOS = {

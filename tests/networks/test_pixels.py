@@ -11,7 +11,7 @@ from r2a.agents.build import build_agent
 from r2a.config import AgentConfig, CoreConfig, EncoderConfig, RetrievalConfig
 from r2a.errors import UserError
 from r2a.networks.dense import Linear
-from r2a.networks.pixels import Bottleneck, Convolution, GroupNorm, PixelEncoder, as_images
+from r2a.networks.pixels import BoardConvolution, Bottleneck, Convolution, GroupNorm, PixelEncoder, as_images
 from r2a.types import Frames
 
 NOTHING_TOLD = jnp.zeros(0, jnp.uint8)
@@ -109,6 +109,20 @@ def test_any_leading_axes_become_vectors(features):
         assert code.dtype == jnp.float32
 
 
+def test_board_convolution_by_rows():
+    layer = BoardConvolution(6, jax.random.key(0))
+    layer = eqx.tree_at(lambda b: b.layer.bias, layer, jax.random.normal(jax.random.key(1), (16,)))
+    boards = jax.random.bernoulli(jax.random.key(2), 0.3, (5, 10, 10, 6)).astype(jnp.float32)
+
+    def plain(layer: BoardConvolution) -> jax.Array:
+        return jax.nn.relu(layer.layer(boards))
+
+    np.testing.assert_allclose(layer(boards), plain(layer), rtol=1e-5, atol=1e-6)
+    gradients = [jax.grad(lambda b, f=f: jnp.sin(f(b)).sum())(layer) for f in (lambda b: b(boards), plain)]
+    for one, other in zip(*map(jax.tree.leaves, gradients), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("features", ["strided", "minatar"])
 def test_a_picture_is_encoded_the_same_alone_and_in_company(features):
     encoder = encoder_of(features)
@@ -120,12 +134,14 @@ def test_a_picture_is_encoded_the_same_alone_and_in_company(features):
 
 
 def test_mapped_over_it_stays_one_convolution_of_a_larger_batch():
-    encoder = encoder_of("minatar")
+    encoder = encoder_of("strided")
     mapped = jax.vmap(jax.vmap(lambda one: encoder(one, NOTHING_TOLD)))
-    steps = [step for step in jax.make_jaxpr(mapped)(pictures(2, 3, 10, 10, 6)).eqns if "conv" in step.primitive.name]
-    (step,) = [step for step in steps if step.primitive.name == "conv_general_dilated"]
-    assert step.invars[0].aval.shape == (6, 10, 10, 6)
-    assert step.params["feature_group_count"] == step.params["batch_group_count"] == 1
+    steps = jax.make_jaxpr(mapped)(pictures(2, 3, 4, 84, 84)).eqns
+    first, second = (step for step in steps if step.primitive.name == "conv_general_dilated")
+    assert first.invars[0].aval.shape == (6, 84, 84, 4)
+    assert second.invars[0].aval.shape == (6, 20, 20, 16)
+    for step in (first, second):
+        assert step.params["feature_group_count"] == step.params["batch_group_count"] == 1
 
 
 def test_a_block_that_has_learnt_nothing_to_add_adds_nothing():
