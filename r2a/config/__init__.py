@@ -7,7 +7,7 @@ from r2a.config.agent import AgentConfig, AuxiliaryConfig, CoreConfig, EncoderCo
 from r2a.config.online import ActingConfig, OnlineConfig, PlayConfig
 from r2a.config.replay import ReplayConfig
 from r2a.config.rules import config_from_dict, require, require_positive
-from r2a.config.run import DataConfig, EvaluationConfig, LearnerConfig, LossWeights, RunConfig
+from r2a.config.run import DataConfig, EvaluationConfig, FoundValues, LearnerConfig, LossWeights, RunConfig
 from r2a.config.worlds import AtariConfig, CausalWorldConfig, MinAtarConfig
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "DataConfig",
     "EncoderConfig",
     "EvaluationConfig",
+    "FoundValues",
     "HeadConfig",
     "LearnerConfig",
     "LossWeights",

@@ -128,6 +128,10 @@ class DataConfig:
         )
 
 
+FoundValues = Literal["as_read", "shuffled", "mean"]
+"""What is found where an agent reads."""
+
+
 @dataclass(frozen=True)
 class EvaluationConfig:
     """Acting in the environment, per task, over several retrieval batches (one batch is noisy)."""
@@ -138,7 +142,7 @@ class EvaluationConfig:
     """Retrieval batches per task."""
     trajectories: int = 0
     """Trajectories of each task in a retrieval batch (0: as in training)."""
-    values: Literal["as_read", "shuffled", "mean"] = "as_read"
+    values: FoundValues = "as_read"
     """What is found where the agent reads: what happened next there; what happened next at another state of the batch;
     or the mean of it all. An agent that does as well without the first has no use for what it reads."""
     epsilon: float = 6.5e-4  # Table 3

@@ -78,8 +78,11 @@ def test_what_is_read_can_be_swapped_and_must_fit(trained: Path, tmp_path: Path,
     assert not np.array_equal(own.encoded.states, other.encoded.states)  # it does not begin with the agent's memory
     assert main(["evaluate", str(run), "--retrieve-from", str(tmp_path / "freeway")]) == 2
     assert "plays freeway" in capsys.readouterr().err
-    assert main(["evaluate", str(tmp_path / "freeway"), "--retrieve-from", str(run)]) == 2
-    assert "reads nothing" in capsys.readouterr().err
+    for option in (("--retrieve-from", str(run)), ("--values", "shuffled")):
+        assert main(["evaluate", str(tmp_path / "freeway"), *option]) == 2
+        assert f"reads nothing: {option[0]} makes no difference" in capsys.readouterr().err
+    assert main(["evaluate", str(run), "--values", "shuffled", "--episodes", "2", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["scores"]) == 2
 
 
 def test_killed_and_interrupted_runs_go_on_as_if_they_had_not_stopped(tmp_path: Path):

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
+from r2a.config import FoundValues
 from r2a.data.dataset import find_dataset
 from r2a.data.retrieval_batch import check_fits, load_resident
 from r2a.environments.gridroboman import GRIDROBOMAN
@@ -44,7 +45,7 @@ class Evaluate:
     source: Literal["right", "wrong", "random", "all_tasks", "all"] = "all"
     """Whose episodes are read: the evaluated task's, another one's, any one's, or all tasks' together; all: each of
     those that the agent was trained for."""
-    values: Literal["as_read", "shuffled", "mean"] = "as_read"
+    values: FoundValues = "as_read"
     """What is found where the agent reads: what happened next there; what happened next at another state of the batch;
     or the mean of it all. An agent that does as well without the first has no use for what it reads."""
     goals: Literal["as_trained", "space_a", "space_b"] = "as_trained"

@@ -8,14 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import jax
 import numpy as np
 import tyro
 from rich.table import Table
 
 from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
+from r2a.config import FoundValues
 from r2a.errors import UserError
 from r2a.training.compilation import use_compilation_cache
+from r2a.training.evaluate.sources import spoiled
 from r2a.training.online.loop import OnlineRun
 from r2a.training.online.playing import film, play_games
 from r2a.training.online.train import load_run
@@ -34,11 +37,15 @@ class EvaluateOnline:
       r2a evaluate runs/ra_r2d2-breakout-0 --episodes 100
       r2a evaluate runs/ra_r2d2-breakout-0 --film breakout.gif
       r2a evaluate runs/ra_r2d2-breakout-0 --retrieve-from runs/ra_r2d2-breakout-1
+      r2a evaluate runs/ra_r2d2-breakout-0 --values shuffled
     """
 
     run: tyro.conf.Positional[Path]
     retrieve_from: Path | None = None
     """Run folder whose replay is read (default: the agent's own)."""
+    values: FoundValues = "as_read"
+    """What is found where the agent reads: what happened next there; what happened next at another state of the batch;
+    or the mean of it all. An agent that does as well without the first has no use for what it reads."""
     episodes: int = 0
     """Games to play (default: as many as in the run's own evaluations)."""
     film: Path | None = None
@@ -56,10 +63,12 @@ def main(argv: Sequence[str]) -> int:
     run = load_run(options.run)
     if options.retrieve_from is not None:
         read_other(run, options.retrieve_from)
+    require_reading(run, "--values", options.values != "as_read")
     episodes = options.episodes or run.config.play.episodes
     play = replace(run.config.play, episodes=episodes)
     config = replace(run.config, play=play, seed=run.config.seed + options.seed)
-    played = play_games(run.agent, run.encoded, config)
+    encoded = spoiled(run.encoded, options.values, jax.random.key(options.seed))
+    played = play_games(run.agent, encoded, config)
     scores = played.scores
     figures = scores_of(config, float(scores.mean()))
     if options.film is not None:
@@ -81,10 +90,15 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
+def require_reading(run: OnlineRun, option: str, asked: bool) -> None:
+    """Refuse an option about reading, if it was asked for and the agent reads nothing."""
+    if asked and not run.config.agent.retrieval.reads:
+        raise UserError(f"This agent reads nothing: {option} makes no difference to it.")
+
+
 def read_other(run: OnlineRun, folder: Path) -> None:
     """Have a run's actors read from another run's replay."""
-    if not run.config.agent.retrieval.reads:
-        raise UserError("This agent reads nothing: --retrieve-from makes no difference to it.")
+    require_reading(run, "--retrieve-from", asked=True)
     other = load_run(folder)
     mine, theirs = run.actors.lanes.spec, other.actors.lanes.spec
     if (mine.observation_shape, mine.action_names) != (theirs.observation_shape, theirs.action_names):

@@ -52,7 +52,7 @@ def play_episodes(
     """Returns of episodes played on one task while reading from one retrieval batch; consumes `key`."""
     reset_key, start_key, act_key = jax.random.split(key, 3)
     episodes = config.evaluation.episodes
-    encoded = spoiled(agent.prepare(batch)[0], config, jax.random.fold_in(key, 1))
+    encoded = spoiled(agent.prepare(batch)[0], config.evaluation.values, jax.random.fold_in(key, 1))
     boards = jax.vmap(GRIDROBOMAN.reset)(jax.random.split(reset_key, episodes))
     starts = jax.vmap(agent.start)(jax.random.split(start_key, episodes))
     nothing = jnp.full(episodes, -1), jnp.zeros(episodes)

@@ -55,7 +55,7 @@ def prepare(
 
     def one(tasks: Int[Array, " S"], key: PRNGKeyArray) -> EncodedBatch | None:
         encoded, _ = agent.prepare(draw_mixed_batch(data, tasks, retrieval_at_test(config), key))
-        return spoiled(encoded, config, jax.random.fold_in(key, 1))
+        return spoiled(encoded, config.evaluation.values, jax.random.fold_in(key, 1))
 
     return jax.vmap(one)(sources, jax.random.split(key, sources.shape[0]))
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from r2a.config import RetrievalConfig, RunConfig
+from r2a.config import FoundValues, RetrievalConfig, RunConfig
 from r2a.types import EncodedBatch
 
 Source = Literal["right", "wrong", "random", "all_tasks"]
@@ -71,9 +71,8 @@ def what_matters(config: RunConfig) -> RunConfig:
     return RunConfig(agent=config.agent, data=config.data, evaluation=config.evaluation)
 
 
-def spoiled(encoded: EncodedBatch | None, config: RunConfig, key: PRNGKeyArray) -> EncodedBatch | None:
-    """What can be read, as `evaluation.values` says; consumes `key`. Keys stay: only what is found there changes."""
-    how = config.evaluation.values
+def spoiled(encoded: EncodedBatch | None, how: FoundValues, key: PRNGKeyArray) -> EncodedBatch | None:
+    """What can be read, with other values in its place; consumes `key`. Keys stay: only what is found there changes."""
     if encoded is None or how == "as_read":
         return encoded
     values, valid = encoded.values.reshape(-1, encoded.values.shape[-1]), encoded.valid.ravel()
