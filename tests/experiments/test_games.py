@@ -112,6 +112,15 @@ def test_the_summary_is_means_over_seeds_and_an_iqm_over_games(tmp_path):
         assert plot.size[0] > 600
 
 
+def test_where_no_game_came_to_its_end_there_is_no_score_while_learning():
+    run = make_run("r2d2", "breakout", 0, 1.0) | {"training": {"step": [], "score": []}}
+    (record,) = analysis.summarise([run])
+    assert record["while_learning"] is None
+    assert "| 1.0 |  | 1 |" in analysis.table([record])
+    (record,) = analysis.summarise([run, make_run("r2d2", "breakout", 1, 2.0)])
+    assert record["while_learning"] == 3.0
+
+
 def test_the_training_curve_weighs_turns_by_their_games():
     lines = [{"step": i, "rl/score": float(i), "rl/episodes": 1 + i % 2} for i in range(8)] + [{"step": 9}]
     curve = training_curve(lines, points=2)

@@ -42,10 +42,13 @@ def score(run: Run) -> float:
     return run["final"]["score"]
 
 
-def while_learning(run: Run) -> float:
-    """Mean score in the last quarter of a run's learning: of many parameters in turn, where `score` is of the last."""
-    scores = run["training"]["score"]
-    return float(np.mean(scores[-max(1, len(scores) // 4) :])) if scores else float("nan")
+def while_learning(runs: list[Run]) -> float | None:
+    """Mean score in the last quarter of learning: of many parameters in turn, where `score` is of the last.
+
+    None, if no game came to its end.
+    """
+    quarters = [scores[-max(1, len(scores) // 4) :] for scores in (run["training"]["score"] for run in runs) if scores]
+    return round(float(np.mean([np.mean(quarter) for quarter in quarters])), 3) if quarters else None
 
 
 def summarise(runs: list[Run]) -> list[dict[str, Any]]:
@@ -65,7 +68,7 @@ def summarise(runs: list[Run]) -> list[dict[str, Any]]:
                 "low": round(interval.low, 3) if len(members) > 1 else None,
                 "high": round(interval.high, 3) if len(members) > 1 else None,
                 "iqm": round(interquartile_mean([score(run) for run in members]), 3),
-                "while_learning": round(float(np.mean([while_learning(run) for run in members])), 3),
+                "while_learning": while_learning(members),
                 "wall_seconds": round(float(np.mean([run["wall_seconds"] for run in members])), 1),
                 "parameters": members[0]["parameters"],
             }
@@ -92,7 +95,7 @@ def table(records: list[dict[str, Any]]) -> str:
     lines = [["game", "agent", "score", "95 % interval", "IQM", "learning", "seeds", "min"]]
     for record in records:
         interval = "one seed" if record["low"] is None else f"{record['low']:.1f} to {record['high']:.1f}"
-        learning = f"{record.get('while_learning', 0):.1f}"
+        learning = "" if record.get("while_learning") is None else f"{record['while_learning']:.1f}"
         values = (f"{record['mean']:.1f}", interval, f"{record['iqm']:.1f}", learning, str(record["seeds"]))
         game, minutes = record["game"], f"{record.get('wall_seconds', 0) / 60:.1f}"
         if game == ALL:
@@ -104,26 +107,30 @@ def table(records: list[dict[str, Any]]) -> str:
 
 
 def plot(runs: list[Run], path: Path, x: str) -> None:
-    """Score against steps or seconds: a panel per game; mean over seeds, shaded from the lowest to the highest."""
+    """Score against steps or seconds: a panel per game; mean over seeds, and its 95 % interval."""
     groups = grouped(runs)
     games = sorted({game for game, _ in groups})
     figure, axes = plt.subplots(1, len(games), figsize=(max(6.0, 4.0 * len(games)), 3.6), squeeze=False)
     for panel, game in zip(axes[0], games, strict=True):
+        highest = 1.0
         for arm, label in LABELS.items():
             curves = [run["curve"] for run in groups.get((game, arm), [])]
             if not curves:
                 continue
             length = min(len(curve["step"]) for curve in curves)
             xs = np.mean([curve[x][:length] for curve in curves], axis=0)
-            ys = np.array([curve["score"][:length] for curve in curves])
-            panel.plot(xs, ys.mean(0), color=COLOURS[arm], label=label, linewidth=1.6)
-            panel.fill_between(xs, ys.min(0), ys.max(0), color=COLOURS[arm], alpha=0.15, linewidth=0)
+            scores = [[curve["score"][i] for curve in curves] for i in range(length)]
+            means, lows, highs = zip(*map(t_interval, scores), strict=True)
+            highest = max(highest, *map(max, scores))
+            panel.plot(xs, means, color=COLOURS[arm], label=label, linewidth=1.6)
+            panel.fill_between(xs, lows, highs, color=COLOURS[arm], alpha=0.15, linewidth=0)
+        panel.set_ylim(0.0, 1.05 * highest)  # an interval over few seeds may reach far beyond all of them
         panel.set_title(game, fontsize=10)
         panel.xaxis.set_major_locator(MaxNLocator(5))  # more labels of six digits would run into each other
         panel.set_xlabel("steps of the environment" if x == "step" else "training seconds (one core)", fontsize=9)
         panel.grid(axis="y", color="#e5e7eb")
         panel.spines[["top", "right"]].set_visible(False)
-    axes[0][0].set_ylabel("score (mean and range of seeds)", fontsize=9)
+    axes[0][0].set_ylabel("score (mean and 95 % interval)", fontsize=9)
     write_figure(figure, path, 0.35)
 
 
