@@ -19,23 +19,26 @@ from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning
 from r2a.config import RunConfig
 from r2a.data.retrieval_batch import EpisodeTable, ResidentData
-from r2a.experiments.babyai.presets import LAPTOP
+from r2a.experiments.babyai.presets import LAPTOP, SMOKE
 from r2a.training.offline import learner_steps
 
 COUNTS = (64, 256, 1280)
-TASKS, STEPS, ACTIONS, WORDS = 32, 16, 7, 10
+TASKS = 32
+QUICK_COUNTS = (8, 32)
+QUICK_TASKS = 4
+STEPS, ACTIONS, WORDS = 16, 7, 10
 SYMBOLS = np.array((11, 6, 3))
 UPDATES = 2
 
 
-def random_episodes(per_task: int) -> ResidentData:
+def random_episodes(tasks: int, per_task: int) -> ResidentData:
     """As many episodes of each task to learn from as to retrieve from, of BabyAI's types."""
     rng = np.random.default_rng(0)
-    count = TASKS * 2 * per_task
+    count = tasks * 2 * per_task
     views = rng.integers(0, SYMBOLS, (count, STEPS + 1, 49, 3)).reshape(count, STEPS + 1, 147)
     directions = rng.integers(0, 4, (count, STEPS + 1, 1))
-    rows = np.arange(count, dtype=np.int32).reshape(TASKS, 2, per_task)
-    in_use = jnp.full(TASKS, per_task, jnp.int32)
+    rows = np.arange(count, dtype=np.int32).reshape(tasks, 2, per_task)
+    in_use = jnp.full(tasks, per_task, jnp.int32)
     return ResidentData(
         observation=jnp.asarray(np.concatenate([views, directions], -1), jnp.uint8),
         told=jnp.asarray(rng.integers(1, 30, (count, WORDS)), jnp.uint8),
@@ -43,26 +46,27 @@ def random_episodes(per_task: int) -> ResidentData:
         reward=jnp.asarray(rng.random((count, STEPS)) < 0.05, jnp.float32),
         length=jnp.full(count, STEPS, jnp.int32),
         terminated=jnp.zeros(count, bool),
-        task_id=jnp.repeat(jnp.arange(TASKS, dtype=jnp.int32), 2 * per_task),
+        task_id=jnp.repeat(jnp.arange(tasks, dtype=jnp.int32), 2 * per_task),
         episode_return=jnp.zeros(count),
         learning=EpisodeTable(jnp.asarray(rows[:, 0]), in_use),
         retrieval=EpisodeTable(jnp.asarray(rows[:, 1]), in_use),
     )
 
 
-def settings(trajectories: int) -> RunConfig:
-    """The laptop preset with so many trajectories in the retrieval batch."""
+def settings(trajectories: int, quick: bool) -> RunConfig:
+    """The laptop preset, or for a quick run the smallest one, with so many trajectories in the retrieval batch."""
+    preset, tasks = (SMOKE, QUICK_TASKS) if quick else (LAPTOP, TASKS)
     learned = {"taught_by": 0, "similar_states": 0, "k_traj": 2, "k_states": 10}
-    retrieval = replace(LAPTOP.agent.retrieval, trajectories=trajectories // TASKS, **learned)
+    retrieval = replace(preset.agent.retrieval, trajectories=trajectories // tasks, **learned)
     split = {"learn_from": "learning_episodes"}
-    data = replace(LAPTOP.data, num_tasks=TASKS, tasks_per_step=TASKS, batch_size=TASKS, **split)
-    return replace(LAPTOP, agent=replace(LAPTOP.agent, retrieval=retrieval), data=data)
+    data = replace(preset.data, num_tasks=tasks, tasks_per_step=tasks, batch_size=tasks, **split)
+    return replace(preset, agent=replace(preset.agent, retrieval=retrieval), data=data)
 
 
-def serve_updates(trajectories: int) -> None:
+def serve_updates(trajectories: int, quick: bool) -> None:
     """Be the worker of one size: training's own compiled call."""
-    config = settings(trajectories)
-    data = random_episodes(per_task=trajectories // TASKS)
+    config = settings(trajectories, quick)
+    data = random_episodes(config.data.num_tasks, per_task=config.agent.retrieval.trajectories)
     agent = build_agent(config.agent, 148, ACTIONS, jax.random.key(0))
     state = start_learning(agent, config.learner, jax.random.key(1))
     program = learner_steps.lower(state, data, config.data, config.agent.retrieval, config.learner, UPDATES).compile()
@@ -82,8 +86,8 @@ def run(quick: bool = False) -> dict[str, Any]:
     A growth of one is linear in what is added: the step from 256 to 1280 costs as much per trajectory as that from 64
     to 256. More than one would be faster than linear.
     """
-    counts = COUNTS[:2] if quick else COUNTS
-    workers = {count: Worker("benchmarks.growth", str(count)) for count in counts}
+    counts = QUICK_COUNTS if quick else COUNTS
+    workers = {count: Worker("benchmarks.growth", str(count), str(int(quick))) for count in counts}
     try:
         interleave(list(workers.values()), 2 if quick else 5)
     finally:
@@ -110,6 +114,6 @@ def growth(counts: tuple[int, ...], values: list[float]) -> float | None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        serve_updates(int(sys.argv[1]))
+        serve_updates(int(sys.argv[1]), sys.argv[2] == "1")
     else:
         print(json.dumps(run(), indent=1))

@@ -64,7 +64,7 @@ def test_retrieval():
 
 def test_growth():
     figures = growth.run(quick=True)
-    assert figures["trajectories"] == [64, 256]
+    assert figures["trajectories"] == [8, 32]
     assert figures["megabytes"][1] < 4 * figures["megabytes"][0]
     assert growth.growth((1, 2, 4), [1.0, 2.0, 4.0]) == 1.0
     assert growth.growth((1, 2, 4), [1.0, 4.0, 16.0]) == 2.0
