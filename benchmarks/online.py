@@ -76,14 +76,13 @@ def run(quick: bool = False) -> dict[str, Any]:
     base = MINATAR_SMOKE if quick else MINATAR_LAPTOP
     repeats, turns, players = (2, 2, (1,)) if quick else (15, 30, PLAYERS)
     figures: dict[str, Any] = {name: by_parts(arm(base, name), repeats) for name in ("r2d2", "ra_r2d2")}
-    # Nothing is ever learnt: the replay does not get as full as it would have to be.
-    idle = replace(base.replay, minimum=base.replay.capacity)
-    config = replace(arm(base, "r2d2"), replay=idle)
+    idle = replace(base.acting, samples_per_insert=1e-9)  # nothing is ever learnt
+    config = replace(arm(base, "r2d2"), acting=idle)
     alone = OnlineRun(config)
     cluster: dict[str, float] = {"one_process": steps_per_second(alone, turns)}
     alone.close()
     for count in players:
-        spread = ClusterRun(config, "local", count)
+        spread = ClusterRun(config, players=count)
         try:
             cluster[f"players_{count}"] = steps_per_second(spread, turns)
         finally:

@@ -45,7 +45,9 @@ def storage_errors(action: Literal["read", "write"], path: PathLike) -> Iterator
     try:
         yield
     except OSError as error:
-        reason = _REMEDIES.get(error.errno or 0) or error.strerror or str(error)
+        # numpy tells in words alone that only a part of an array could be written.
+        number = errno.ENOSPC if error.errno is None and " requested and " in str(error) else error.errno
+        reason = _REMEDIES.get(number or 0) or error.strerror or str(error)
         raise UserError(f"Cannot {action} {path}: {reason}.") from error
 
 

@@ -2,9 +2,11 @@
 
 import errno
 import os
+import resource
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from r2a.errors import UserError
@@ -174,3 +176,13 @@ def test_killed_at_every_moment_a_folder_is_old_or_new(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 8
+
+
+def test_an_array_that_the_disk_has_no_room_for(tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+    try:
+        with pytest.raises(UserError, match="the disk is full"), storage_errors("write", tmp_path):
+            np.save(tmp_path / "large.npy", np.zeros(10_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

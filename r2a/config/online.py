@@ -88,13 +88,34 @@ class OnlineConfig:
                 f"{per_turn * self.acting.refresh_turns}",
             )
 
-        read = self.agent.retrieval.trajectories
-        needed = read + 3 * self.batch_size  # a sequence shares frames with one before, one after
+        retrieval, replay = self.agent.retrieval, self.replay
+        read, window = retrieval.trajectories, replay.stack - 1 + replay.burn_in + replay.trace + 1
+        neighbours = -(-window // replay.period) - 1  # on either side, sequences that share a frame with one
+        needed = read + (1 + 2 * neighbours) * self.batch_size
         require(
             not self.agent.retrieval.needs_batch or self.replay.minimum >= needed,
             "replay.minimum",
             self.replay.minimum,
             f"{self.batch_size} sequences to learn from and {read} that share no frame with them need {needed}",
+        )
+        require(
+            self.learner.objective == "q_learning",
+            "learner.objective",
+            self.learner.objective,
+            "an agent that learns while it acts has nobody to clone",
+        )
+        require(
+            retrieval.length == 0,
+            "retrieval.length",
+            retrieval.length,
+            "what is read are the replay's sequences, of replay.burn-in + replay.trace steps",
+        )
+        states = retrieval.k_traj * (replay.burn_in + replay.trace)
+        require(
+            not retrieval.reads or bool(retrieval.similar_states) or retrieval.k_states <= states,
+            "retrieval.k-states",
+            retrieval.k_states,
+            f"only {states} states are there to choose from",
         )
 
     @property

@@ -79,7 +79,7 @@ def save_checkpoint(
     if folder.is_dir():
         remove_leftovers(folder)
     with atomic_folder(target, overwrite=True) as partial:
-        _save_arrays(arrays, partial / ARRAYS)
+        save_arrays(arrays, partial / ARRAYS)
         if attach is not None:
             attach(partial)
         header = {
@@ -98,12 +98,15 @@ def save_checkpoint(
     return target
 
 
-def load_checkpoint(folder: PathLike, like: Any) -> tuple[Any, dict[str, Any]]:
-    """The saved pytree in the structure of `like` (arrays or ShapeDtypeStructs), and its `extra`."""
+def load_checkpoint(folder: PathLike, like: Any, *, whole: bool = True) -> tuple[Any, dict[str, Any]]:
+    """The saved pytree in the structure of `like` (arrays or ShapeDtypeStructs), and its `extra`.
+
+    Unless it is asked for as a whole, there may be more in it than in `like`.
+    """
     header = read_checkpoint(folder)
     places, structure = jax.tree_util.tree_flatten_with_path(like)
     wanted = {jax.tree_util.keystr(place): leaf for place, leaf in places}
-    difference = _first_difference(header.leaves, wanted)
+    difference = _first_difference(header.leaves, wanted, whole)
     if difference:
         raise UserError(f"The checkpoint {folder} does not fit the present settings: {difference}.")
     file = Path(folder) / ARRAYS
@@ -186,7 +189,8 @@ def _is_attached(file: Path) -> bool:
     return file.is_file() and file.name != ARRAYS
 
 
-def _save_arrays(arrays: dict[str, np.ndarray], file: Path) -> None:
+def save_arrays(arrays: dict[str, np.ndarray], file: Path) -> None:
+    """Write arrays by their names; what the disk has to say against it is an OSError."""
     try:
         save_file(arrays, file)
     except SafetensorError as error:
@@ -241,7 +245,7 @@ def _restore(stored: np.ndarray | None, description: Mapping[str, Any], like: An
     return array[()] if isinstance(like, np.generic) else jnp.array(array)
 
 
-def _first_difference(saved: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, Any]) -> str | None:
+def _first_difference(saved: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, Any], whole: bool) -> str | None:
     for name, leaf in wanted.items():
         if name not in saved:
             return f"it has no {name}"
@@ -250,5 +254,5 @@ def _first_difference(saved: Mapping[str, Mapping[str, Any]], wanted: Mapping[st
         if found != expected:
             described = [" ".join(str(value) for value in d.values()) for d in (found, expected)]
             return f"{name} is {described[0]} there and {described[1]} here"
-    unwanted = [name for name in saved if name not in wanted]
+    unwanted = [name for name in saved if name not in wanted] if whole else []
     return f"it has {unwanted[0]}, which is unknown here" if unwanted else None

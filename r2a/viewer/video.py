@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import UInt8
 from PIL import Image
+
+from r2a.errors import UserError
+from r2a.storage import atomic_write_bytes
 
 COLOURS = 64
 """Colours of a film: games have few, and fewer make smaller files."""
@@ -30,6 +34,13 @@ def write_gif(
     sample = np.concatenate(kept[:: max(1, len(kept) // 8)])
     palette = Image.fromarray(sample).quantize(COLOURS, dither=Image.Dither.NONE)
     images = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in kept]
-    path.parent.mkdir(parents=True, exist_ok=True)
     duration = max(20, round(1000 / frames_per_second))  # milliseconds; browsers slow down anything faster
-    images[0].save(path, save_all=True, append_images=images[1:], duration=duration, loop=0, optimize=True)
+    film = io.BytesIO()
+    images[0].save(film, "GIF", save_all=True, append_images=images[1:], duration=duration, loop=0, optimize=True)
+    atomic_write_bytes(path, film.getvalue())
+
+
+def require_gif(path: Path) -> None:
+    """Refuse a film's name before anything is played for it."""
+    if path.suffix.lower() != ".gif":
+        raise UserError(f"A film is written as a GIF: {path} should end in .gif.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import jax
 import numpy as np
@@ -37,6 +37,13 @@ def test_the_paper_preset_has_the_papers_values():
     assert (replay.priority_exponent, replay.importance_exponent, ATARI_PAPER.play.epsilon) == (0.9, 0.6, 0.01)
     assert (retrieval.slots, retrieval.summary_size, retrieval.k_traj, retrieval.k_states) == (8, 512, 10, 10)
     assert retrieval.trajectories + ATARI_PAPER.batch_size == 512
+    assert (learner.returns, learner.optimiser, learner.priority_peak, replay.burn_in) == (
+        "squashed_lambda",
+        "adam",
+        0.9,
+        0,
+    )
+    assert (ATARI_PAPER.acting.epsilon, ATARI_PAPER.acting.epsilon_exponent) == (0.4, 7.0)
     agent = jax.eval_shape(lambda: build_agent(ATARI_PAPER.agent, (replay.stack, 84, 84), 18, jax.random.key(0)))
     assert parameter_count(agent) > 12_000_000
 
@@ -58,6 +65,14 @@ def test_configs_survive_json():
     for presets in PRESETS.values():
         for config in presets.values():
             assert config_from_dict(OnlineConfig, json.loads(json.dumps(asdict(config)))) == config
+
+
+def test_what_ra_r2d2_reads_with_is_what_the_config_says():
+    agent = MINATAR_LAPTOP.agent
+    queries = replace(agent, retrieval=replace(agent.retrieval, variant="agent_query"))
+    config = replace(MINATAR_LAPTOP, agent=queries)
+    assert online_arm(config, "ra_r2d2") == config
+    assert online_arm(config, "r2d2").agent.retrieval.variant == "none"
 
 
 def test_names_that_do_not_exist_are_refused():

@@ -15,8 +15,8 @@ from r2a.networks.pixels import BoardConvolution, Bottleneck, Convolution, Group
 from r2a.types import Frames
 
 NOTHING_TOLD = jnp.zeros(0, jnp.uint8)
-SHAPES = {"resnet47": (4, 84, 84), "strided": (4, 84, 84), "minatar": (10, 10, 6)}
-HIDDEN = {"resnet47": (512,), "strided": (256,), "minatar": (128,)}
+SHAPES = {"resnet47": (4, 84, 84), "strided": (4, 84, 84), "strided_half": (2, 42, 42), "minatar": (10, 10, 6)}
+HIDDEN = {"resnet47": (512,), "strided": (256,), "strided_half": (128,), "minatar": (128,)}
 
 
 def encoder_of(features, shape=None):
@@ -123,7 +123,7 @@ def test_board_convolution_by_rows():
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("features", ["strided", "minatar"])
+@pytest.mark.parametrize("features", ["strided", "strided_half", "minatar"])
 def test_a_picture_is_encoded_the_same_alone_and_in_company(features):
     encoder = encoder_of(features)
     seen = pictures(2, 3, *SHAPES[features])

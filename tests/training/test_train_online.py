@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import json
+import resource
 import signal
 import subprocess
 import sys
@@ -66,6 +66,8 @@ def test_a_trained_agent_is_evaluated_and_filmed(trained: Path, tmp_path: Path, 
         assert film.n_frames > 1
     assert main(["evaluate", run, "--episodes", "3"]) == 0
     assert "breakout" in capsys.readouterr().out
+    assert main(["evaluate", run, "--film", str(tmp_path / "game.mp4")]) == 2
+    assert "should end in .gif" in capsys.readouterr().err
     assert main(["evaluate", f"{run}-misspelt", "--film", str(tmp_path / "game.gif")]) == 2
     assert "is not a run folder" in capsys.readouterr().err
 
@@ -138,20 +140,34 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_what_led_there(tmp_pat
     assert batch.sequences.action.shape == (1, 4, 10)
 
 
+def test_frames_that_are_too_many_for_the_memory_are_kept_on_the_disk(tmp_path):
+    small = replace(PLAIN, replay=replace(PLAIN.replay, memory_share=1e-9))
+    run = train.train(small, tmp_path / "on_disk")
+    assert isinstance(run, OnlineRun)
+    assert isinstance(run.replay.store.observation.base, np.memmap)
+    in_memory = train.train(PLAIN, tmp_path / "in_memory")
+    assert isinstance(in_memory, OnlineRun)
+    assert in_memory.replay.store.observation.base is None
+    for one, other in zip(jax.tree.leaves(run.agent), jax.tree.leaves(in_memory.agent), strict=True):
+        assert np.array_equal(one, other)
+    assert {entry.name for entry in tmp_path.iterdir()} == {"on_disk", "in_memory"}
+
+
 def test_a_full_disk_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, monkeypatch):
     config = replace(PLAIN, checkpoint_every=80)
     whole = OnlineRun.save
 
     def full(run, *rest):
-        if run.steps > 160:
-            monkeypatch.setattr("r2a.training.online.loop.save_file", no_space)
-        return whole(run, *rest)
-
-    def no_space(*given):
-        raise OSError(errno.ENOSPC, "No space left on device")
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        try:
+            if run.steps > 160:  # no file may get any larger: the system refuses as it does when a disk is full
+                resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+            return whole(run, *rest)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
     monkeypatch.setattr(OnlineRun, "save", full)
-    with pytest.raises(UserError, match="the disk is full"):
+    with pytest.raises(UserError, match=r"Cannot write .*too large for this disk or your limits"):
         train.train(config, tmp_path / "run")
     monkeypatch.undo()
     newest = latest_checkpoint(tmp_path / "run")
@@ -169,6 +185,11 @@ def test_a_full_disk_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, monke
         (["minatar", "--agent", "ppo"], "choose one of ra_r2d2, r2d2, ra_r2d2_slots_only"),
         (["minatar", "--preset", "paper"], "no preset 'paper'; choose one of laptop, smoke"),
         (["minatar", "--steps", "41"], "multiple of"),
+        (["minatar", "--replay.capacity", "40"], "may never be more than 28 whole sequences"),
+        (["minatar", "--replay.burn-in", "20"], "replay.minimum is 30, but"),
+        (["minatar", "--retrieval.length", "5"], "retrieval.length is 5, but"),
+        (["minatar", "--retrieval.similar-states", "0", "--retrieval.k-states", "31"], "only 30 states are there"),
+        (["minatar", "--learner.objective", "cloning"], "nobody to clone"),
         (["minatar", "--runs", "/proc/nowhere"], "/proc/nowhere"),
     ],
 )
@@ -189,11 +210,14 @@ def test_only_the_same_run_is_gone_on_with(trained: Path):
 
 @pytest.mark.parametrize("world", PRESETS)
 def test_presets_learn_in_their_world(world, tmp_path):
-    config = arm(PRESETS[world]["smoke"], "r2d2")
+    config = arm(PRESETS[world]["smoke"], "ra_r2d2" if world == "atari" else "r2d2")
     run = train.train(config, tmp_path / "run")
     last = read_metrics(tmp_path / "run")[-1]
     assert run.counts.updates > 0
     assert ("eval/human_normalised" in last) == (world == "atari")
+    assert main(["evaluate", str(tmp_path / "run"), "--film", str(tmp_path / "game.gif")]) == 0
+    with Image.open(tmp_path / "game.gif") as film:
+        assert getattr(film, "n_frames", 1) > 10
 
 
 def test_nothing_is_compiled_twice():

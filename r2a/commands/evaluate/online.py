@@ -23,7 +23,7 @@ from r2a.training.online.loop import OnlineRun
 from r2a.training.online.playing import film, play_games
 from r2a.training.online.train import load_run
 from r2a.training.online.worlds import scores_of, world_of
-from r2a.viewer.video import write_gif
+from r2a.viewer.video import require_gif, write_gif
 
 LONGEST_FILM = 600
 """Pictures: of a longer game, only some are shown."""
@@ -51,7 +51,7 @@ class EvaluateOnline:
     film: Path | None = None
     """Write the game with the median score as a GIF."""
     seed: int = 0
-    """Decides the games and what is read."""
+    """Decides the games, and which values are shuffled where."""
     json: bool = False
     """Print one JSON object instead of a table."""
 
@@ -60,6 +60,8 @@ def main(argv: Sequence[str]) -> int:
     """Evaluate and print scores."""
     options = parse(EvaluateOnline, argv, "evaluate")
     use_compilation_cache()
+    if options.film is not None:
+        require_gif(options.film)
     run = load_run(options.run)
     if options.retrieve_from is not None:
         read_other(run, options.retrieve_from)

@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -39,9 +40,9 @@ class TrainOnline:
       r2a train minatar --game breakout --agent ra_r2d2
       r2a train atari --game frostbite --agent r2d2 --steps 640000
       r2a train atari --game frostbite --preset paper
-      r2a train minatar --game freeway --acting.samples-per-insert 8 --name eager
+      r2a train minatar --game freeway --acting.samples-per-insert 16 --name eager
       r2a train --resume runs/eager
-      r2a train atari --game frostbite --ray-address auto --players 16 --acting.lanes 256
+      r2a train atari --game frostbite --ray-address auto --players 8 --acting.lanes 32
     """
 
     environment: tyro.conf.Positional[Literal["atari", "minatar"]] = "minatar"
@@ -90,7 +91,7 @@ def main(argv: Sequence[str], environment: str, name: str) -> int:
     return 0
 
 
-def where(ray_address: str, players: int) -> Callable[[OnlineConfig], Run]:
+def where(ray_address: str, players: int) -> Callable[[OnlineConfig, Path], Run]:
     """What makes a run: all of it here, or its parts on a Ray cluster."""
     if not ray_address:
         return OnlineRun
@@ -98,7 +99,7 @@ def where(ray_address: str, players: int) -> Callable[[OnlineConfig], Run]:
         raise UserError("--ray-address needs Ray: pip install 'r2a[distributed]'.")
     from r2a.training.online.cluster.run import ClusterRun
 
-    return lambda config: ClusterRun(config, ray_address, players)
+    return partial(ClusterRun, address=ray_address, players=players)
 
 
 def environment_of(folder: Path) -> str:

@@ -8,6 +8,7 @@ lane since the beginning: it tells whether a slot still holds what it held.
 from __future__ import annotations
 
 import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -19,8 +20,6 @@ from r2a.config import ReplayConfig, require
 from r2a.data.replay.sum_tree import SumTree
 from r2a.errors import UserError
 from r2a.storage import PathLike, storage_errors
-
-FRAMES_FILE = "frames.bin"
 
 BLOCK = np.dtype(
     [
@@ -107,9 +106,19 @@ class Layout(NamedTuple):
         # One more than a sequence needs: when the oldest one leaves, another is there to be drawn.
         needed = lanes * (blocks_before + blocks_after + 1)
         require(config.capacity >= needed, "replay.capacity", config.capacity, f"{lanes} lanes need at least {needed}")
+        lane_blocks = config.capacity // lanes
+        # Those of short episodes lie closer together: of them there may be more.
+        sequences = lanes * (lane_blocks - blocks_before - blocks_after)
+        require(
+            config.minimum <= sequences,
+            "replay.minimum",
+            config.minimum,
+            f"with {lanes} lanes and replay.capacity = {config.capacity} there may never be more than {sequences} "
+            f"whole sequences, and nothing would be learnt",
+        )
         return cls(
             lanes=lanes,
-            lane_blocks=config.capacity // lanes,
+            lane_blocks=lane_blocks,
             period=config.period,
             trace=config.trace,
             burn_in=config.burn_in,
@@ -201,16 +210,10 @@ def frames_in_memory(layout: Layout, memory_share: float) -> np.ndarray:
 
 
 def frames_in_file(layout: Layout, folder: PathLike) -> np.ndarray:
-    """Room for all frames in a new file of that folder; it holds nothing of use once the process has ended."""
-    path = Path(folder) / FRAMES_FILE
-    with storage_errors("write", path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-        try:
-            with open(path, "wb") as file:
-                # Reserved now: a disk that is full would otherwise end the process without a word.
-                os.posix_fallocate(file.fileno(), 0, layout.frame_bytes)
-        except OSError:
-            path.unlink(missing_ok=True)
-            raise
-        return np.asarray(np.memmap(path, np.uint8, "r+"))
+    """Room for all frames in a new file of that folder, without a name: it is gone when the process has ended."""
+    with storage_errors("write", folder):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            # Reserved now: a disk that is full would otherwise end the process without a word.
+            os.posix_fallocate(file.fileno(), 0, layout.frame_bytes)
+            return np.asarray(np.memmap(file, np.uint8, "r+"))

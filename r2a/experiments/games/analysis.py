@@ -85,7 +85,9 @@ def summarise(runs: list[Run]) -> list[dict[str, Any]]:
             mean, low, high = iqm_interval(tables)
             seeds = min(len(table) for table in tables)
             steps = groups[games[0], arm][0]["env_steps"]
-            figures = {"mean": round(mean, 3), "low": round(low, 3), "high": round(high, 3), "iqm": round(mean, 3)}
+            figures = {"mean": round(mean, 3), "low": None, "high": None, "iqm": round(mean, 3)}
+            if seeds > 1:  # drawing one run anew shows nothing
+                figures |= {"low": round(low, 3), "high": round(high, 3)}
             records.append({"arm": arm, "game": ALL, "seeds": seeds, "env_steps": steps, **figures})
     return records
 
@@ -99,7 +101,7 @@ def table(records: list[dict[str, Any]]) -> str:
         values = (f"{record['mean']:.1f}", interval, f"{record['iqm']:.1f}", learning, str(record["seeds"]))
         game, minutes = record["game"], f"{record.get('wall_seconds', 0) / 60:.1f}"
         if game == ALL:
-            interval = f"{record['low']:.2f} to {record['high']:.2f}"
+            interval = "one seed" if record["low"] is None else f"{record['low']:.2f} to {record['high']:.2f}"
             values = ("", interval, f"{record['iqm']:.2f}", "", str(record["seeds"]))
             game, minutes = "all, in parts of R2D2's mean", ""
         lines.append([game, LABELS[record["arm"]], *values, minutes])
@@ -112,7 +114,7 @@ def plot(runs: list[Run], path: Path, x: str) -> None:
     games = sorted({game for game, _ in groups})
     figure, axes = plt.subplots(1, len(games), figsize=(max(6.0, 4.0 * len(games)), 3.6), squeeze=False)
     for panel, game in zip(axes[0], games, strict=True):
-        highest = 1.0
+        lowest, highest = 0.0, 1.0
         for arm, label in LABELS.items():
             curves = [run["curve"] for run in groups.get((game, arm), [])]
             if not curves:
@@ -121,10 +123,11 @@ def plot(runs: list[Run], path: Path, x: str) -> None:
             xs = np.mean([curve[x][:length] for curve in curves], axis=0)
             scores = [[curve["score"][i] for curve in curves] for i in range(length)]
             means, lows, highs = zip(*map(t_interval, scores), strict=True)
-            highest = max(highest, *map(max, scores))
+            lowest, highest = min(lowest, *map(min, scores)), max(highest, *map(max, scores))
             panel.plot(xs, means, color=COLOURS[arm], label=label, linewidth=1.6)
             panel.fill_between(xs, lows, highs, color=COLOURS[arm], alpha=0.15, linewidth=0)
-        panel.set_ylim(0.0, 1.05 * highest)  # an interval over few seeds may reach far beyond all of them
+        # An interval over few seeds may reach far beyond all of them.
+        panel.set_ylim(lowest, highest + 0.05 * (highest - lowest))
         panel.set_title(game, fontsize=10)
         panel.xaxis.set_major_locator(MaxNLocator(5))  # more labels of six digits would run into each other
         panel.set_xlabel("steps of the environment" if x == "step" else "training seconds (one core)", fontsize=9)

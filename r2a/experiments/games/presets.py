@@ -156,10 +156,13 @@ ARMS = {"ra_r2d2": "full", "r2d2": "none", "ra_r2d2_slots_only": "slots_only", "
 
 
 def arm(config: OnlineConfig, name: str) -> OnlineConfig:
-    """One arm of the comparison: what differs from RA-R2D2, and nothing else.
+    """One arm of the comparison: what differs from RA-R2D2, which is what the config says, and nothing else.
 
     r2d2: no retrieval; ra_r2d2_slots_only: ablation A-2, the same network, whose slots read nothing; r2d2_auxiliary: no
-    retrieval, but the auxiliary losses, a control that is not in the paper.
+    retrieval, but the auxiliary losses, a control that is not in the paper. The first two draw what they learn from
+    more evenly (`SequenceReplay.draw`): no sequence has to be kept apart from it.
     """
+    if name == "ra_r2d2":
+        return config
     retrieval = replace(config.agent.retrieval, variant=ARMS[name])  # pyright: ignore[reportArgumentType]
     return replace(config, agent=replace(config.agent, retrieval=retrieval))

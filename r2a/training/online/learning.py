@@ -91,13 +91,13 @@ def _generator(config: OnlineConfig, purpose: int, number: int) -> np.random.Gen
 class NotFiniteError(Exception):
     """A learner step had a loss or another figure that is no number."""
 
-    def __init__(self, name: str, value: float, batch: LearningBatch):
+    def __init__(self, name: str, value: float, batch: LearningBatch, update: int):
         super().__init__(f"{name} became {value}")
-        self.name, self.value, self.batch = name, value, batch
+        self.name, self.value, self.batch, self.update = name, value, batch, update
 
     def __reduce__(self) -> tuple[Any, ...]:
         """It may have to travel from the learner's process."""
-        return type(self), (self.name, self.value, self.batch)
+        return type(self), (self.name, self.value, self.batch, self.update)
 
 
 class Learner:
@@ -120,7 +120,7 @@ class Learner:
         figures = {name: float(value) for name, value in metrics.items()}
         for name, value in figures.items():
             if not math.isfinite(value):
-                raise NotFiniteError(name, value, batch)
+                raise NotFiniteError(name, value, batch, int(self.state.step) - 1)
         return figures, np.asarray(priority)
 
     def encode(self, to_read: Sampled | None) -> EncodedBatch | None:

@@ -7,19 +7,21 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
+import optax
+from safetensors.numpy import load_file
 
 from r2a.agents.agent import Agent
 from r2a.config import OnlineConfig
 from r2a.data.replay.files import load_replay, save_replay
 from r2a.data.replay.sequences import SequenceReplay
-from r2a.data.replay.store import ReplaySpec
+from r2a.data.replay.store import ReplaySpec, needs_file
 from r2a.environments.lanes import FinishedEpisode, LanesSpec
-from r2a.training.checkpoint import load_checkpoint, save_checkpoint
+from r2a.training.checkpoint import load_checkpoint, save_arrays, save_checkpoint
+from r2a.training.course import refuse_nan
 from r2a.training.online.acting import Actors, epsilon_ladder
 from r2a.training.online.learning import Learner, draw, draw_to_read, run_keys
 from r2a.training.online.worlds import make_lanes
-from r2a.types import EncodedBatch
+from r2a.types import EncodedBatch, LearnerState
 
 GAMES = "games.safetensors"
 REPLAY = "replay"
@@ -45,10 +47,11 @@ def mean_figures(steps: list[dict[str, float]]) -> dict[str, float]:
     return {name: float(np.mean([figures[name] for figures in steps])) for name in (steps[0] if steps else ())}
 
 
-def make_replay(config: OnlineConfig, spec: LanesSpec, state_size: int) -> SequenceReplay:
-    """An empty replay for the games of a run."""
+def make_replay(config: OnlineConfig, spec: LanesSpec, state_size: int, scratch: Path | None) -> SequenceReplay:
+    """An empty replay for the games of a run; frames that are too many for the memory are kept in `scratch`."""
     frame = ReplaySpec(spec.observation_shape, spec.observation_dtype, state_size=state_size)
-    return SequenceReplay(config.replay, frame, config.acting.lanes)
+    large = needs_file(config.replay, frame, config.acting.lanes)
+    return SequenceReplay(config.replay, frame, config.acting.lanes, scratch if large else None)
 
 
 @runtime_checkable
@@ -107,11 +110,12 @@ def replay_before(previous: Path | None) -> Path | None:
 class OnlineRun:
     """All that changes in the course of a run: learner, replay, games, and where each of them is."""
 
-    def __init__(self, config: OnlineConfig):
+    def __init__(self, config: OnlineConfig, scratch: Path | None = None):
+        """`scratch` is a folder for frames that are too many for the memory."""
         self.config = config
         lanes = make_lanes(config, config.acting.lanes, config.seed)
         self.learner = Learner(config, lanes.spec)
-        self.replay = make_replay(config, lanes.spec, self.learner.stored_states.size)
+        self.replay = make_replay(config, lanes.spec, self.learner.stored_states.size, scratch)
         self.actors = Actors(lanes, config.replay.stack, epsilon_ladder(config.acting), self.learner.agent)
         self.counts = Counts()
         self.encoded: EncodedBatch | None = None
@@ -181,18 +185,24 @@ class OnlineRun:
         """Learner, games, replay and counts of this moment, in one checkpoint."""
 
         def attach(partial: Path) -> None:
-            save_file(self.actors.lanes.state(), partial / GAMES)
+            save_arrays(self.actors.lanes.state(), partial / GAMES)
             save_replay(self.replay, partial / REPLAY, replay_before(previous))
 
         state = (self.learner.state, self.actors.standing)
         return save_run(folder, state, self.steps, saved, seconds, self.counts, attach)
 
     def restore(self, checkpoint: Path) -> float:
-        """Go on where a run of the same settings was saved; returns its seconds of training."""
-        like = (self.learner.state, self.actors.standing)
-        (self.learner.state, self.actors.standing), extra = load_checkpoint(checkpoint, like)
+        """Go on where a run of the same settings was saved; returns its seconds of training.
+
+        A run on a cluster saves no games: those begin anew.
+        """
+        if (checkpoint / GAMES).is_file():
+            like = (self.learner.state, self.actors.standing)
+            (self.learner.state, self.actors.standing), extra = load_checkpoint(checkpoint, like)
+            self.actors.lanes.restore(load_file(checkpoint / GAMES))
+        else:
+            self.learner.state, extra = load_learner(checkpoint, self.learner.state)
         self.counts = Counts(*(extra[name] for name in Counts._fields))
-        self.actors.lanes.restore(load_file(checkpoint / GAMES))
         load_replay(self.replay, checkpoint / REPLAY)
         self.refresh()
         return extra["train_seconds"]
@@ -200,13 +210,20 @@ class OnlineRun:
 
 def save_run(
     folder: str | Path,
-    state: Any,
+    state: tuple[LearnerState, Any],
     steps: int,
     saved: Mapping[str, Any],
     seconds: float,
     counts: Counts,
     attach: Callable[[Path], None],
 ) -> Path:
-    """The checkpoint of an online run."""
+    """The checkpoint of an online run: its learner, and what else changes; never of parameters that are no numbers."""
+    refuse_nan({"the norm of the parameters": float(optax.tree.norm(state[0].params))}, steps, folder)
     extra = {"train_seconds": seconds, **counts._asdict()}
     return save_checkpoint(folder, state, step=steps, config=saved, extra=extra, attach=attach)
+
+
+def load_learner(checkpoint: Path, like: LearnerState) -> tuple[LearnerState, dict[str, Any]]:
+    """The learner of an online run's checkpoint alone, wherever it was saved."""
+    (state, _), extra = load_checkpoint(checkpoint, (like, ()), whole=False)
+    return state, extra

@@ -6,15 +6,14 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
-import optax
 
 from r2a.config import OnlineConfig, config_from_dict
 from r2a.errors import UserError
 from r2a.training.checkpoint import latest_checkpoint, save_checkpoint
-from r2a.training.course import Interrupted, Progress, refuse_nan, stop_on_signal
+from r2a.training.course import Interrupted, Progress, stop_on_signal
 from r2a.training.metrics import MetricsWriter, read_run_config, require_tensorboard, start_run
 from r2a.training.online.learning import NotFiniteError
 from r2a.training.online.loop import OnlineRun, Run
@@ -32,15 +31,18 @@ def train(
     resume: bool = False,
     watch: Callable[[Progress], None] = lambda progress: None,
     tensorboard: bool = False,
-    make: Callable[[OnlineConfig], Run] = OnlineRun,
+    make: Callable[[OnlineConfig, Path], Run] = OnlineRun,
 ) -> Run:
     """Run (or go on with) the training that `config` describes; everything about it ends up in `folder`.
 
-    `make` decides where its parts are: all in this process, unless told otherwise.
+    `make` decides where its parts are: all in this process, unless told otherwise. Frames that are too many for the
+    memory are kept on the run folder's disk.
     """
-    run = make(config)
+    run = make(config, Path(folder).parent)
     try:
         go_on(run, Path(folder), resume, watch, tensorboard)
+    except NotFiniteError as broken:
+        keep_offending(broken, folder, config)
     finally:
         run.close()
     return run
@@ -64,10 +66,7 @@ def go_on(run: Run, folder: Path, resume: bool, watch: Callable[[Progress], None
         while run.steps < config.steps:
             began = time.perf_counter()
             before = run.counts
-            try:
-                metrics = run.turn()
-            except NotFiniteError as broken:
-                keep_offending(broken, folder, run, saved)
+            metrics = run.turn()
             turn_seconds = time.perf_counter() - began
             learns = run.counts.updates > before.updates
             compiled = before.turns * config.steps_per_turn == first or (learns and not learnt_here)
@@ -81,7 +80,6 @@ def go_on(run: Run, folder: Path, resume: bool, watch: Callable[[Progress], None
             writer.write(done, metrics)
             if run.fresh and (done % config.checkpoint_every == 0 or last or stop.requested):
                 writer.sync()
-                refuse_nan({"the norm of the parameters": float(optax.tree.norm(run.agent))}, done, folder)
                 newest = run.save(folder, saved, seconds, newest)
             watch(Progress(done, config.steps_per_turn / turn_seconds, metrics))
             if stop.requested and run.fresh and not last:
@@ -116,11 +114,12 @@ def evaluate(run: Run) -> dict[str, float]:
     return {f"eval/{name}": value for name, value in scores.items()}
 
 
-def keep_offending(broken: NotFiniteError, folder: str | Path, run: Run, saved: dict[str, Any]) -> NoReturn:
+def keep_offending(broken: NotFiniteError, folder: str | Path, config: OnlineConfig) -> NoReturn:
     """Keep what led to a figure that is no number, and stop; the last checkpoint is left as it is."""
-    kept = save_checkpoint(Path(folder) / OFFENDING, broken.batch, step=run.counts.updates, config=saved)
+    saved = {"config": asdict(config)}
+    kept = save_checkpoint(Path(folder) / OFFENDING, broken.batch, step=broken.update, config=saved)
     raise UserError(
-        f"{broken.name} became {broken.value} in update {run.counts.updates}; the run has stopped, its last good state "
+        f"{broken.name} became {broken.value} in update {broken.update}; the run has stopped, its last good state "
         f"is kept in {folder}, and the batch that led there in {kept}: try a lower learner.learning-rate."
     ) from broken
 
@@ -148,7 +147,7 @@ def checkpoint_to_resume(folder: str | Path, config: OnlineConfig) -> Path | Non
 
 def load_run(folder: str | Path) -> OnlineRun:
     """A run as it was when it was saved last, games and replay and all."""
-    run, newest = OnlineRun(read_config(folder)), latest_checkpoint(folder)
+    run, newest = OnlineRun(read_config(folder), Path(folder).parent), latest_checkpoint(folder)
     if newest is None:
         raise UserError(f"{folder} has no checkpoint yet; let `r2a train --resume {folder}` go on for a while.")
     run.restore(newest)

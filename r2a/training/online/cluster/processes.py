@@ -14,10 +14,9 @@ from r2a.config import OnlineConfig
 from r2a.data.replay.files import load_replay, save_replay
 from r2a.data.replay.sequences import SequenceIds
 from r2a.environments.lanes import FinishedEpisode, LanesSpec
-from r2a.training.checkpoint import load_checkpoint
 from r2a.training.online.acting import Actors, Chunk, epsilon_ladder
 from r2a.training.online.learning import Batch, Learner, draw, draw_to_read, run_keys
-from r2a.training.online.loop import make_replay, mean_figures
+from r2a.training.online.loop import load_learner, make_replay, mean_figures
 from r2a.training.online.worlds import make_lanes
 from r2a.types import EncodedBatch, LearnerState
 
@@ -35,6 +34,10 @@ class Player:
         self.key = jax.random.fold_in(jax.random.fold_in(run_keys(config.seed)[2], number), life)
         self.actors: Actors | None = None
 
+    def alive(self) -> bool:
+        """Answered in a thread of its own, whatever else is going on."""
+        return True
+
     def play(self, agent: Agent, encoded: EncodedBatch | None, turn: int) -> tuple[list[FinishedEpisode], Chunk]:
         """One turn: the games that came to their end, and all that was done."""
         if self.actors is None:
@@ -47,9 +50,9 @@ class Player:
 class ReplayServer:
     """The replay, for all the others."""
 
-    def __init__(self, config: OnlineConfig, spec: LanesSpec, state_size: int):
+    def __init__(self, config: OnlineConfig, spec: LanesSpec, state_size: int, scratch: Path | None):
         self.config = config
-        self.replay = make_replay(config, spec, state_size)
+        self.replay = make_replay(config, spec, state_size, scratch)
 
     def add(self, *chunks: Chunk | None) -> tuple[int, bool]:
         """Write a turn; of players that are away, nothing. Returns how many sequences are new, and whether to learn."""
@@ -81,14 +84,15 @@ class LearnerServer:
     """The learner; it draws from the replay by itself."""
 
     def __init__(self, config: OnlineConfig, spec: LanesSpec, replay: Any, checkpoint: Path | None):
-        self.learner, self.replay = Learner(config, spec), replay
+        self.learner, self.replay, self.config = Learner(config, spec), replay, config
         self.updates = 0
+        self.drawn_at, self.encoded = -1, None
         if checkpoint is not None:
-            self.learner.state, extra = load_checkpoint(checkpoint, self.learner.state)
+            self.learner.state, extra = load_learner(checkpoint, self.learner.state)
             self.updates = extra["updates"]
 
-    def started(self) -> bool:
-        """Answered once all is loaded."""
+    def alive(self) -> bool:
+        """Answered in a thread of its own, once all is loaded."""
         return True
 
     def learn(self, count: int, turn: int) -> tuple[tuple[int, int, dict[str, float]], Agent, EncodedBatch | None]:
@@ -103,9 +107,12 @@ class LearnerServer:
             self.replay.update_priorities.remote(drawn.learnt.drawn.ids, priority)
             self.updates += 1
             figures.append(step)
-        read: Any = ray.get(self.replay.draw_to_read.remote(turn))
-        agent, encoded = jax.tree.map(np.asarray, (self.learner.agent, self.learner.encode(read)))
-        return (self.updates, turn, mean_figures(figures)), agent, encoded
+        if self.drawn_at < 0 or turn % self.config.acting.refresh_turns == 0:
+            read: Any = ray.get(self.replay.draw_to_read.remote(turn))
+            self.encoded = jax.tree.map(np.asarray, self.learner.encode(read))
+            self.drawn_at = turn
+        agent = jax.tree.map(np.asarray, self.learner.agent)
+        return (self.updates, self.drawn_at, mean_figures(figures)), agent, self.encoded
 
     def state(self) -> LearnerState:
         """All of it, to be saved."""

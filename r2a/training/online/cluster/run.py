@@ -17,18 +17,18 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import ray
-from ray.exceptions import RayActorError
+from ray.exceptions import RayActorError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from r2a.agents.agent import Agent
 from r2a.config import OnlineConfig
 from r2a.data.replay.sequences import SequenceIds
+from r2a.data.replay.store import Layout, ReplaySpec
 from r2a.environments.lanes import FinishedEpisode
 from r2a.errors import UserError
-from r2a.training.checkpoint import load_checkpoint
 from r2a.training.online.cluster.processes import LearnerServer, Player, ReplayServer
-from r2a.training.online.learning import Learner
-from r2a.training.online.loop import REPLAY, Counts, replay_before, save_run, updates_due
+from r2a.training.online.learning import Learner, NotFiniteError
+from r2a.training.online.loop import REPLAY, Counts, load_learner, replay_before, save_run, updates_due
 from r2a.training.online.worlds import make_lanes
 from r2a.types import EncodedBatch, LearnerState
 
@@ -40,48 +40,83 @@ class Played(NamedTuple):
     chunk: Any
 
 
+class Pulse:
+    """Signs of life: every process is asked for one again and again, and must answer within `patience` seconds."""
+
+    def __init__(self, patience: float):
+        self.patience = patience
+        self.asked: dict[Any, tuple[Any, float]] = {}
+
+    def stopped(self, who: Any, process: Any) -> bool:
+        """Whether a process, which `who` tells from all others, has not answered for too long."""
+        question, since = self.asked.pop(who, None) or (process.alive.remote(), time.monotonic())
+        if ray.wait([question], timeout=0)[0]:  # with an error, if it has died: others hear of that anyway
+            return False
+        self.asked[who] = question, since
+        return time.monotonic() - since > self.patience
+
+
 SEE_LOGS = "Ray keeps their logs in /tmp/ray/session_latest/logs."
 ROUNDS = 3
-"""So many times may all players die before they have done anything."""
+"""So many times may all players, or the learner, die before they have done anything."""
 
 
 class ClusterRun:
     """An online run whose parts are Ray's actors."""
 
-    def __init__(self, config: OnlineConfig, address: str = "local", players: int = 4, patience: float = 300.0):
+    def __init__(
+        self,
+        config: OnlineConfig,
+        scratch: Path | None = None,
+        *,
+        address: str = "local",
+        players: int = 4,
+        patience: float = 300.0,
+    ):
         """Join the cluster at `address` (auto: the one on this machine), or have one of our own (local).
 
-        A player that does not answer for `patience` seconds is replaced, as one that has died is.
+        A player or learner that shows no sign of life for `patience` seconds is replaced, as one that has died is.
+        `scratch` is a folder for frames that are too many for the memory.
         """
         if players < 1 or config.acting.lanes % players:
             raise UserError(f"acting.lanes is {config.acting.lanes}, but it must be a multiple of players = {players}.")
-        self.config, self.patience, self.players_count = config, patience, players
+        self.config, self.players_count, self._pulse = config, players, Pulse(patience)
         lanes = make_lanes(config, 1, config.seed)
         self.spec = lanes.spec
         lanes.close()
+        # What the replay's process would refuse is refused here, where it can be said in a sentence.
+        Layout.of(config.replay, ReplaySpec(self.spec.observation_shape), config.acting.lanes)
         connect(address)
         try:
-            self._start(players)
+            self._start(players, scratch)
         except BaseException:
             ray.shutdown()
             raise
 
-    def _start(self, players: int) -> None:
+    def _start(self, players: int, scratch: Path | None) -> None:
         """Have all processes, and have them begin."""
         config = self.config
         # What is saved is written by the replay's process: it has to be where the run folder is.
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        enough = ray.cluster_resources().get("CPU", 0) >= players + 2
+        resources = ray.cluster_resources()
+        enough = resources.get("CPU", 0) >= players + 2
         self._as_actor: dict[str, Any] = {
             "num_cpus": 1 if enough else 0,
             "runtime_env": {"env_vars": process_settings()},
+            "max_concurrency": 2,  # one thread to work, one to say that it does
         }
-        self._at_home: dict[str, Any] = {**self._as_actor, "scheduling_strategy": here}
+        self._at_home: dict[str, Any] = {**self._as_actor, "scheduling_strategy": here, "max_concurrency": 1}
+        self._as_learner = {**self._at_home, "max_concurrency": 2}
+        if resources.get("GPU", 0) >= 1:  # it is the learner's, with all the cores it likes
+            self._as_learner |= {"num_gpus": 1, "runtime_env": {}}
         self.counts = Counts()
         self.newest: Path | None = None
         self.replaced = {"players": 0, "learners": 0}
+        self._deaths = 0
         state_size = Learner(config, self.spec).stored_states.size
-        self.replay: Any = ray.remote(**self._at_home)(ReplayServer).remote(config, self.spec, state_size)
+        self.replay: Any = ray.remote(**self._at_home)(ReplayServer).remote(
+            config, self.spec, state_size, scratch and scratch.absolute()
+        )
         self.learner = self._new_learner()
         self.lives = [0] * players
         self.players = [self._new_player(number) for number in range(players)]
@@ -133,10 +168,10 @@ class ClusterRun:
         """Learner, replay and counts of this moment, in one checkpoint; the games begin anew after a resume."""
         self._unreported = self._learnt()
         try:
-            state: LearnerState = ray.get(self.learner.state.remote())
+            state: LearnerState = self._of_learner(self.learner.state.remote())
         except RayActorError:
             self._learner_died()
-            state = ray.get(self.learner.state.remote())
+            state = self._of_learner(self.learner.state.remote())
         state = state._replace(key=jax.random.wrap_key_data(state.key))
 
         def attach(partial: Path) -> None:
@@ -144,7 +179,8 @@ class ClusterRun:
             before = replay_before(previous)
             self._of_replay(self.replay.save.remote(where, None if before is None else before.absolute()))
 
-        self.newest = save_run(folder, state, self.steps, saved, seconds, self.counts, attach).absolute()
+        # As in one process, but without the games: either can go on with what the other has saved.
+        self.newest = save_run(folder, (state, ()), self.steps, saved, seconds, self.counts, attach).absolute()
         return self.newest
 
     def restore(self, checkpoint: Path) -> float:
@@ -152,7 +188,7 @@ class ClusterRun:
         self.newest = checkpoint.absolute()
         ray.kill(self.learner)
         self.learner = self._new_learner()
-        _, extra = load_checkpoint(checkpoint, Learner(self.config, self.spec).state)
+        _, extra = load_learner(checkpoint, Learner(self.config, self.spec).state)
         self.counts = Counts(*(extra[name] for name in Counts._fields))
         self._of_replay(self.replay.load.remote(self.newest / REPLAY))
         for number in range(len(self.players)):
@@ -176,7 +212,7 @@ class ClusterRun:
         self._play()
 
     def _new_learner(self) -> Any:
-        made = ray.remote(**self._at_home)(LearnerServer)
+        made = ray.remote(**self._as_learner)(LearnerServer)
         return made.remote(self.config, self.spec, self.replay, self.newest)
 
     def _new_player(self, number: int) -> Any:
@@ -204,21 +240,21 @@ class ClusterRun:
     def _collect(self) -> list[Played | None]:
         """A turn of every player; None of those that have died, whose successors take part in the next turn."""
         played: list[Played | None] = [None] * len(self.players)
-        waiting, successors, heard, rounds = self._playing, {}, time.monotonic(), 0
+        waiting, successors, rounds = self._playing, {}, 0
         while waiting:
             done, _ = ray.wait(list(waiting), timeout=1.0)
             for reference in done:
-                (number, chunk), heard = waiting.pop(reference), time.monotonic()
+                number, chunk = waiting.pop(reference)
                 try:
-                    played[number] = Played(ray.get(reference), chunk)
+                    played[number] = Played(answer(reference), chunk)
                 except RayActorError:
                     successors |= self._succeed(number)
-            if time.monotonic() - heard > self.patience:
-                for number, _ in waiting.values():
+            for reference, (number, _) in list(waiting.items()):
+                if self._pulse.stopped((number, self.lives[number]), self.players[number]):
+                    del waiting[reference]
                     successors |= self._succeed(number)
-                waiting = {}
             if not waiting and not any(played):  # all have died: nothing goes on before a successor is done
-                waiting, successors, heard, rounds = successors, {}, time.monotonic(), rounds + 1
+                waiting, successors, rounds = successors, {}, rounds + 1
                 if rounds == ROUNDS:
                     raise UserError(f"All players have died {ROUNDS} times; {SEE_LOGS}")
         self._playing = successors
@@ -241,11 +277,12 @@ class ClusterRun:
         done, agent, encoded = self._learning
         self._learning = None
         try:
-            updates, self._drawn_at, figures = ray.get(done)
+            updates, self._drawn_at, figures = self._of_learner(done)
         except RayActorError:
             self._learner_died()
             self._learn(0)
             return self._learnt()
+        self._deaths = 0 if updates > self.counts.updates else self._deaths
         self.counts = self.counts._replace(updates=updates)
         self._agent, self._encoded = agent, encoded
         return figures
@@ -254,19 +291,39 @@ class ClusterRun:
         """Another learner in place of one that is gone, from its last checkpoint."""
         self._of_replay(self.replay.update_priorities.remote(*no_priorities()))  # has it died, too?
         self.replaced["learners"] += 1
+        self._deaths += 1
+        if self._deaths > ROUNDS:
+            raise UserError(f"The learner has died {self._deaths} times without getting any further; {SEE_LOGS}")
         self.learner = self._new_learner()
         try:
-            ray.get(self.learner.started.remote())
+            answer(self.learner.alive.remote())
         except RayActorError as gone:
             raise UserError(f"The learner's process dies as soon as it starts; {SEE_LOGS}") from gone
+
+    def _of_learner(self, reference: Any) -> Any:
+        """The learner's answer; one that shows no sign of life is ended."""
+        while not ray.wait([reference], timeout=1.0)[0]:
+            if self._pulse.stopped(("learner", self.replaced["learners"]), self.learner):
+                ray.kill(self.learner)
+        return answer(reference)
 
     def _of_replay(self, reference: Any) -> Any:
         """The replay's answer; without the replay there is nothing to go on with."""
         try:
-            return ray.get(reference)
+            return answer(reference)
         except RayActorError as gone:
             kept = "go on from its last checkpoint with --resume" if self.newest else "it has saved nothing yet"
             raise UserError(f"The process that held the replay has died and the run has stopped; {kept}.") from gone
+
+
+def answer(reference: Any) -> Any:
+    """What a process answers; what it refuses, or cannot go on with, is said here as it was there."""
+    try:
+        return ray.get(reference)
+    except RayTaskError as error:
+        if isinstance(error.cause, UserError | NotFiniteError):
+            raise error.cause from None
+        raise
 
 
 def no_priorities() -> tuple[SequenceIds, np.ndarray]:
@@ -285,8 +342,7 @@ def connect(address: str) -> None:
         host, colon, port = address.rpartition(":")
         if colon:  # Ray itself would wait for minutes
             socket.create_connection((host, int(port)), timeout=10).close()
-        where: dict[str, Any] = {} if address == "local" else {"address": address}
-        ray.init(**where, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError) as reason:
         raise UserError(
             f"There is no Ray cluster at {address!r}: start one with `ray start --head`, or say --ray-address local."
