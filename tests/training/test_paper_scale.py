@@ -21,8 +21,8 @@ SPEC = LanesSpec("atari", "frostbite", (84, 84), np.dtype(np.uint8), tuple(f"act
 
 def blank_batch(config: OnlineConfig, states: StoredStates) -> LearningBatch:
     """As the replay delivers it, but for its numbers."""
-    small = replace(config, replay=replace(config.replay, capacity=1_000, minimum=1_000))
-    replay = make_replay(replace(small, acting=replace(config.acting, lanes=1)), SPEC, states.size)
+    small = replace(config, replay=replace(config.replay, capacity=2_000, minimum=1_000))
+    replay = make_replay(replace(small, acting=replace(config.acting, lanes=1)), SPEC, states.size, None)
     learnt, read = replay.blank(config.batch_size), replay.blank(config.agent.retrieval.trajectories)
     return learning_batch(learnt, read, config.replay.burn_in, states)
 

@@ -98,8 +98,7 @@ class ClusterRun:
         config = self.config
         # What is saved is written by the replay's process: it has to be where the run folder is.
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        resources = ray.cluster_resources()
-        enough = resources.get("CPU", 0) >= players + 2
+        enough = ray.cluster_resources().get("CPU", 0) >= players + 2
         self._as_actor: dict[str, Any] = {
             "num_cpus": 1 if enough else 0,
             "runtime_env": {"env_vars": process_settings()},
@@ -107,8 +106,6 @@ class ClusterRun:
         }
         self._at_home: dict[str, Any] = {**self._as_actor, "scheduling_strategy": here, "max_concurrency": 1}
         self._as_learner = {**self._at_home, "max_concurrency": 2}
-        if resources.get("GPU", 0) >= 1:  # it is the learner's, with all the cores it likes
-            self._as_learner |= {"num_gpus": 1, "runtime_env": {}}
         self.counts = Counts()
         self.newest: Path | None = None
         self.replaced = {"players": 0, "learners": 0}
@@ -350,6 +347,6 @@ def connect(address: str) -> None:
 
 
 def process_settings() -> dict[str, str]:
-    """One core for every process: there are as many processes as there is work."""
+    """One core for every process, the learner's too, and no GPU: there are as many processes as there is work."""
     flags = os.environ.get("XLA_FLAGS", "")
     return {"XLA_FLAGS": f"{flags} --xla_cpu_multi_thread_eigen=false".strip(), "JAX_PLATFORMS": "cpu"}
