@@ -6,10 +6,6 @@ turn behind, which is what holds the ratio of samples to inserts. Parameters tra
 
 from __future__ import annotations
 
-import logging
-import os
-import socket
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayActorError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from r2a.agents.agent import Agent
@@ -26,8 +22,9 @@ from r2a.data.replay.sequences import SequenceIds
 from r2a.data.replay.store import Layout, ReplaySpec
 from r2a.environments.lanes import FinishedEpisode
 from r2a.errors import UserError
+from r2a.training.online.cluster.contact import Pulse, answer, connect, process_settings
 from r2a.training.online.cluster.processes import LearnerServer, Player, ReplayServer
-from r2a.training.online.learning import Learner, NotFiniteError
+from r2a.training.online.learning import Learner
 from r2a.training.online.loop import REPLAY, Counts, load_learner, replay_before, save_run, updates_due
 from r2a.training.online.worlds import make_lanes
 from r2a.types import EncodedBatch, LearnerState
@@ -38,22 +35,6 @@ class Played(NamedTuple):
 
     finished: list[FinishedEpisode]
     chunk: Any
-
-
-class Pulse:
-    """Signs of life: every process is asked for one again and again, and must answer within `patience` seconds."""
-
-    def __init__(self, patience: float):
-        self.patience = patience
-        self.asked: dict[Any, tuple[Any, float]] = {}
-
-    def stopped(self, who: Any, process: Any) -> bool:
-        """Whether a process, which `who` tells from all others, has not answered for too long."""
-        question, since = self.asked.pop(who, None) or (process.alive.remote(), time.monotonic())
-        if ray.wait([question], timeout=0)[0]:  # with an error, if it has died: others hear of that anyway
-            return False
-        self.asked[who] = question, since
-        return time.monotonic() - since > self.patience
 
 
 SEE_LOGS = "Ray keeps their logs in /tmp/ray/session_latest/logs."
@@ -313,40 +294,7 @@ class ClusterRun:
             raise UserError(f"The process that held the replay has died and the run has stopped; {kept}.") from gone
 
 
-def answer(reference: Any) -> Any:
-    """What a process answers; what it refuses, or cannot go on with, is said here as it was there."""
-    try:
-        return ray.get(reference)
-    except RayTaskError as error:
-        if isinstance(error.cause, UserError | NotFiniteError):
-            raise error.cause from None
-        raise
-
-
 def no_priorities() -> tuple[SequenceIds, np.ndarray]:
     """Of no sequence at all: a question that a replay answers if it is alive."""
     nothing = np.zeros(0, np.int64)
     return SequenceIds(nothing, nothing), np.zeros(0)
-
-
-def connect(address: str) -> None:
-    """Join a cluster, or have one of our own for as long as this process lives."""
-    if ray.is_initialized():
-        raise UserError("This process is part of a Ray cluster already.")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray asks for it; there is no GPU to hide
-    os.environ.setdefault("RAY_worker_niceness", "0")  # by default, whatever else runs on the machine comes first
-    try:
-        host, colon, port = address.rpartition(":")
-        if colon:  # Ray itself would wait for minutes
-            socket.create_connection((host, int(port)), timeout=10).close()
-        ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    except (OSError, ValueError) as reason:
-        raise UserError(
-            f"There is no Ray cluster at {address!r}: start one with `ray start --head`, or say --ray-address local."
-        ) from reason
-
-
-def process_settings() -> dict[str, str]:
-    """One core for every process, the learner's too, and no GPU: there are as many processes as there is work."""
-    flags = os.environ.get("XLA_FLAGS", "")
-    return {"XLA_FLAGS": f"{flags} --xla_cpu_multi_thread_eigen=false".strip(), "JAX_PLATFORMS": "cpu"}
