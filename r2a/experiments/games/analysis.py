@@ -109,7 +109,7 @@ def table(records: list[dict[str, Any]]) -> str:
 
 
 def plot(runs: list[Run], path: Path, x: str) -> None:
-    """Score against steps or seconds: a panel per game; mean over seeds, and its 95 % interval."""
+    """Score against steps or seconds: a panel per game; mean over seeds, and with three or more its 95 % interval."""
     groups = grouped(runs)
     games = sorted({game for game, _ in groups})
     figure, axes = plt.subplots(1, len(games), figsize=(max(6.0, 4.0 * len(games)), 3.6), squeeze=False)
@@ -125,7 +125,8 @@ def plot(runs: list[Run], path: Path, x: str) -> None:
             means, lows, highs = zip(*map(t_interval, scores), strict=True)
             lowest, highest = min(lowest, *map(min, scores)), max(highest, *map(max, scores))
             panel.plot(xs, means, color=COLOURS[arm], label=label, linewidth=1.6)
-            panel.fill_between(xs, lows, highs, color=COLOURS[arm], alpha=0.15, linewidth=0)
+            if len(curves) > 2:  # two seeds' interval would cover all there is to see
+                panel.fill_between(xs, lows, highs, color=COLOURS[arm], alpha=0.15, linewidth=0)
         # An interval over few seeds may reach far beyond all of them.
         panel.set_ylim(lowest, highest + 0.05 * (highest - lowest))
         panel.set_title(game, fontsize=10)
