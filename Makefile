@@ -17,7 +17,7 @@ demo: setup ## collect, train, swap the data set, write report/index.html (about
 	$(BIN)/r2a demo
 
 test: setup check browser ## everything CI runs
-	$(BIN)/pytest -n 2 --dist loadfile --durations=10
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=10
 
 browser: ## the report's test loads it in a real browser; where none can be installed, that test says so and is left out
 	@command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium) \

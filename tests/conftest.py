@@ -12,6 +12,7 @@ os.environ["XLA_FLAGS"] = " ".join(
 )
 
 import jax
+import pytest
 from jaxtyping import install_import_hook
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,3 +24,11 @@ install_import_hook([f"r2a.{room}" for room in ROOMS_OF_ARRAYS], "beartype.beart
 
 jax.config.update("jax_compilation_cache_dir", os.environ.get("R2A_CACHE", str(ROOT / ".cache" / "jax")))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+LONGEST_FIRST = ("test_cluster.py", "test_resume.py", "test_train_online.py", "test_gridroboman_reference.py")
+"""Files that take minutes: begun last, one core would wait for the other."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files; the others keep their order."""
+    items.sort(key=lambda item: LONGEST_FIRST.index(name) if (name := item.path.name) in LONGEST_FIRST else 99)

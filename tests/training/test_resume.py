@@ -69,7 +69,7 @@ def test_killed_and_interrupted_runs_resume_bit_identically(place: Path):
             assert process.returncode == 130
             assert "--resume" in process.stdout.read()  # type: ignore[union-attr]
         resumed = start(place, "--resume", f"runs/{name}")
-        assert resumed.wait(timeout=300) == 0, resumed.stdout.read() if resumed.stdout else ""
+        assert resumed.wait(timeout=600) == 0, resumed.stdout.read() if resumed.stdout else ""
         assert without_times(folder) == without_times(place / "runs" / "whole")
         checkpoints = [latest_checkpoint(place / "runs" / which) for which in (name, "whole")]
         one, other = (load_file(next(c.glob("*.safetensors"))) for c in checkpoints if c is not None)

@@ -94,7 +94,7 @@ def test_killed_and_interrupted_runs_go_on_as_if_they_had_not_stopped(tmp_path: 
 
     new = ("minatar", "--preset", "smoke", "--game", "breakout", "--steps", "1200", "--name")
     whole = start(*new, "whole")
-    assert whole.wait(timeout=300) == 0, whole.communicate()[0]
+    assert whole.wait(timeout=600) == 0, whole.communicate()[0]
     for number in (signal.SIGKILL, signal.SIGINT):
         name = f"stopped-{number}"
         process = start(*new, name)
@@ -104,7 +104,7 @@ def test_killed_and_interrupted_runs_go_on_as_if_they_had_not_stopped(tmp_path: 
             assert latest_checkpoint(tmp_path / "runs" / name) is not None
         assert len(read_metrics(tmp_path / "runs" / name)) < 30
         resumed = start("--resume", f"runs/{name}")
-        assert resumed.wait(timeout=300) == 0, resumed.communicate()[0]
+        assert resumed.wait(timeout=600) == 0, resumed.communicate()[0]
         assert without_times(tmp_path / "runs" / name) == without_times(tmp_path / "runs" / "whole")
         states = [load_state(tmp_path / "runs" / n) for n in (name, "whole")]
         assert states[0] == states[1]

@@ -28,7 +28,8 @@ def connect(address: str) -> None:
         ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError) as reason:
         raise UserError(
-            f"There is no Ray cluster at {address!r}: start one with `ray start --head`, or say --ray-address local."
+            f"There is no Ray cluster at {address!r} that lets this run in: start one with `ray start --head`; if it "
+            "is there and asks for a token, set RAY_AUTH_MODE=token first; or say --ray-address local."
         ) from reason
 
 
