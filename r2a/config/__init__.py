@@ -8,7 +8,7 @@ from r2a.config.online import ActingConfig, OnlineConfig, PlayConfig
 from r2a.config.replay import ReplayConfig
 from r2a.config.rules import config_from_dict, require, require_positive
 from r2a.config.run import DataConfig, EvaluationConfig, FoundValues, LearnerConfig, LossWeights, RunConfig
-from r2a.config.worlds import AtariConfig, CausalWorldConfig, MinAtarConfig
+from r2a.config.worlds import AtariConfig, CausalWorldConfig, MinAtarConfig, require_cameras
 
 __all__ = [
     "ActingConfig",
@@ -32,5 +32,6 @@ __all__ = [
     "RunConfig",
     "config_from_dict",
     "require",
+    "require_cameras",
     "require_positive",
 ]

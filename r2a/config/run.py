@@ -101,7 +101,9 @@ class DataConfig:
     """Steps before those, over which the memory is brought up to date and nothing is learnt."""
     learn_from: Literal["learning_episodes", "all_episodes"] = "learning_episodes"
     """learning_episodes: from those that the data set keeps for learning; the others are read. all_episodes: every
-    learner step deals out all episodes anew, three to learn from for one to read."""
+    learner step deals out all episodes anew, to be learnt from or to be read."""
+    read_one_in: int = 4  # ours
+    """With all_episodes: one of so many is read in a step, the others are learnt from."""
     retrieve_from: Literal["same_task", "all_tasks", "random_task"] = "same_task"
     """Whose episodes are read: the task's own; all tasks', together; or, as a control, those of a random task, which is
     as much computation but says nothing about the task at hand."""
@@ -114,6 +116,7 @@ class DataConfig:
         )
         require(len(set(self.tasks)) == len(self.tasks), "data.tasks", self.tasks, "it must name no task twice")
         require(self.burn_in >= 0, "data.burn-in", self.burn_in, "it must not be negative")
+        require(self.read_one_in >= 2, "data.read-one-in", self.read_one_in, "it must be 2 or more")
         require(
             not self.num_tasks or self.tasks_per_step <= self.num_tasks,
             "data.tasks-per-step",

@@ -13,6 +13,12 @@ def require_share(section: str, name: str, value: float) -> None:
     require(0.0 <= value < 1.0, f"{section}{name}", value, "it must lie between 0 and 1, 1 excluded")
 
 
+def require_cameras(section: str, cameras: tuple[int, ...]) -> None:
+    """Refuse cameras that CausalWorld does not have, and the same one twice."""
+    known = set(cameras) <= {0, 1, 2} and len(set(cameras)) == len(cameras)
+    require(known, f"{section}cameras", cameras, "it must name some of 0, 1 and 2, or none")
+
+
 @dataclass(frozen=True)
 class AtariConfig:
     """One of the 57 Atari games (Sec. 3.1).
@@ -82,8 +88,13 @@ class CausalWorldConfig:
     """Steps of the simulation, at 250 a second, that an action lasts; data were collected with the same."""
     goals: Literal["space_a", "space_b"] = "space_a"
     """Where goals lie: space_a, as in the data; space_b, outside of that."""
+    cameras: tuple[int, ...] = ()  # App. CausalWorld: "visual observations"; ours are numbers by default
+    """Cameras (0, 1, 2) whose pictures of table and goal the agent sees in place of numbers, as the data have them."""
+    side: Literal[128, 64, 32] = 64  # causal_world's has 128
+    """Pixels of a picture's side."""
     processes: int = 1
     """Processes of simulators; the outcome does not depend on it."""
 
     def __post_init__(self) -> None:
         require_positive(self, "skip_frame", "processes", section="causalworld.")
+        require_cameras("causalworld.", self.cameras)

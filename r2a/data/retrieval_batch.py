@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from r2a.config import DataConfig, RetrievalConfig, RunConfig
+from r2a.config import DataConfig, RetrievalConfig, RunConfig, require
 from r2a.data.dataset import LEARNING, RETRIEVAL, OfflineDataset
 from r2a.errors import UserError
 from r2a.types import Action, Frames, RetrievalBatch, Sequence, Trajectory, is_continuous, none_where
@@ -43,10 +43,6 @@ class DealtTable(NamedTuple):
         """The task's episode of that number, below `count`."""
         place = self.first[task] + number + number // self.take * self.skip
         return self.table.rows[task, place % self.table.count[task]]
-
-
-ONE_IN = 4
-"""Where every learner step decides anew which episodes are learnt from and which are read: one in four is read."""
 
 
 class ResidentData(NamedTuple):
@@ -102,8 +98,8 @@ def check_fits(dataset: OfflineDataset, config: RunConfig, *, to_learn: bool = T
     at_test = "evaluation.trajectories" if config.evaluation.trajectories else "retrieval.trajectories"
     wanted = [(at_test, config.evaluation.trajectories or retrieval.trajectories, fewest, "")]
     if to_learn:
-        share = f", one in {ONE_IN}" if dealt else ""
-        available = fewest // ONE_IN if dealt else fewest
+        share = f", one in {data.read_one_in}" if dealt else ""
+        available = fewest // data.read_one_in if dealt else fewest
         wanted.insert(0, ("retrieval.trajectories", retrieval.trajectories, available, share))
     for name, count, available, share in wanted:
         if count > available:
@@ -122,18 +118,18 @@ def check_fits(dataset: OfflineDataset, config: RunConfig, *, to_learn: bool = T
         )
 
 
-def deal(data: ResidentData, key: PRNGKeyArray) -> ResidentData:
+def deal(data: ResidentData, one_in: int, key: PRNGKeyArray) -> ResidentData:
     """All of a task's episodes, each with its role in one learner step; consumes `key`.
 
-    From a random place on, three are learnt from and one is read, and so on: in the long run every episode is both,
-    but never in the same step.
+    From a random place on, all but one of `one_in` are learnt from and that one is read, and so on: in the long run
+    every episode is both, but never in the same step.
     """
     assert isinstance(data.learning, EpisodeTable)
     table, count = data.learning, data.learning.count
     first = jax.random.randint(key, count.shape, 0, count)
     return data._replace(
-        learning=DealtTable(table, first, count - count // ONE_IN, take=ONE_IN - 1, skip=1),
-        retrieval=DealtTable(table, first + ONE_IN - 1, count // ONE_IN, take=1, skip=ONE_IN - 1),
+        learning=DealtTable(table, first, count - count // one_in, take=one_in - 1, skip=1),
+        retrieval=DealtTable(table, first + one_in - 1, count // one_in, take=1, skip=one_in - 1),
     )
 
 
@@ -246,7 +242,7 @@ def draw_tasks(config: DataConfig, key: PRNGKeyArray) -> Int[Array, " M"]:
     return tasks
 
 
-def tell_task(observation: Shaped[Array, "*b n"], task: Int[Array, "*#b"], config: DataConfig) -> Shaped[Array, "*b m"]:
+def tell_task(observation: Shaped[Array, "..."], task: Int[Array, "..."], config: DataConfig) -> Shaped[Array, "..."]:
     """The observation as the agent sees it: with `task_input` one_hot, the task number follows as a one-hot."""
     if config.task_input == "none":
         return observation
@@ -255,9 +251,13 @@ def tell_task(observation: Shaped[Array, "*b n"], task: Int[Array, "*#b"], confi
     return jnp.concatenate([observation, one_hot], axis=-1)
 
 
-def observation_size(dataset: OfflineDataset, config: DataConfig) -> int:
-    """The length of the observation vector that `tell_task` makes."""
-    return dataset.observation_shape[0] + (config.num_tasks if config.task_input == "one_hot" else 0)
+def observation_shape(dataset: OfflineDataset, config: DataConfig) -> tuple[int, ...]:
+    """The shape of what `tell_task` makes of an observation."""
+    shape = dataset.observation_shape
+    if config.task_input == "none":
+        return shape
+    require(len(shape) == 1, "data.task-input", config.task_input, "a picture cannot be followed by a task's number")
+    return (shape[0] + config.num_tasks,)
 
 
 def tell_task_of(batch: RetrievalBatch, config: DataConfig) -> RetrievalBatch:
@@ -284,7 +284,7 @@ def plan_learning_batch(
     """
     if config.learn_from == "all_episodes":
         key, deal_key = jax.random.split(key)
-        data = deal(data, deal_key)
+        data = deal(data, config.read_one_in, deal_key)
     task_key, source_key, sequence_key, retrieval_key = jax.random.split(key, 4)
     m = config.tasks_per_step
     tasks = draw_tasks(config, task_key)

@@ -194,12 +194,15 @@ TORSOS = {
     "minatar": BoardConvolution,
 }
 FRAMES_FIRST = ("resnet47", "strided", "strided_half")
-"""Those that see a stack of grey frames, [frames, h, w]; the others see [h, w, channels]."""
+"""Those that see a stack of grey frames, [frames, h, w], or pictures, [pictures, h, w, colours]; the others see
+[h, w, channels]."""
 
 
-def as_images(observation: Shaped[Array, "n x y z"], frames_first: bool) -> Images:
-    """Channels last, and bytes as numbers from 0 to 1."""
-    if frames_first:
+def as_images(observation: Shaped[Array, "n ..."], frames_first: bool) -> Images:
+    """Channels last, and bytes as numbers from 0 to 1; the colours of several pictures are channels side by side."""
+    if observation.ndim == 5:
+        observation = jnp.moveaxis(observation, 1, 3).reshape(len(observation), *observation.shape[2:4], -1)
+    elif frames_first:
         observation = jnp.moveaxis(observation, 1, -1)
     numbers = observation.astype(jnp.float32)
     return numbers / 255.0 if observation.dtype == jnp.uint8 else numbers
@@ -211,28 +214,30 @@ class PixelEncoder(eqx.Module):
     torso: ResNet47 | Strided | BoardConvolution
     mlp: MLP
     frames_first: bool = eqx.field(static=True)
+    axes: int = eqx.field(static=True)
 
     def __init__(self, config: EncoderConfig, observation_shape: tuple[int, ...], key: PRNGKeyArray):
         require(
-            len(observation_shape) == 3,
+            len(observation_shape) in (3, 4),
             "encoder.features",
             config.features,
             f"observations of shape {observation_shape} are no pictures",
         )
         torso_key, mlp_key = jax.random.split(key)
         self.frames_first = config.features in FRAMES_FIRST
-        channels = observation_shape[0 if self.frames_first else -1]
-        torso = self.torso = TORSOS[config.features](channels, torso_key)
+        self.axes = len(observation_shape)
         example = jax.ShapeDtypeStruct((1, *observation_shape), jnp.uint8)
-        seen = jax.eval_shape(lambda observation: torso(as_images(observation, self.frames_first)), example)
+        images = jax.eval_shape(lambda observation: as_images(observation, self.frames_first), example)
+        torso = self.torso = TORSOS[config.features](images.shape[-1], torso_key)
+        seen = jax.eval_shape(torso, images)
         self.mlp = MLP((math.prod(seen.shape), *config.hidden), mlp_key, activate_last=True)
 
     def listen(self, told: Shaped[Array, " w"]) -> Shaped[Array, " w"]:
         """Nothing is told to an agent that sees pictures alone."""
         return told
 
-    def __call__(self, observation: Shaped[Array, "*b i j k"], heard: Shaped[Array, " w"]) -> Float[Array, "*b d"]:
+    def __call__(self, observation: Shaped[Array, "..."], heard: Shaped[Array, " w"]) -> Float[Array, "..."]:
         del heard
-        leading = observation.shape[:-3]
-        features = self.torso(as_images(observation.reshape(-1, *observation.shape[-3:]), self.frames_first))
+        leading, shape = observation.shape[: -self.axes], observation.shape[-self.axes :]
+        features = self.torso(as_images(observation.reshape(-1, *shape), self.frames_first))
         return self.mlp(features.reshape(*leading, -1))

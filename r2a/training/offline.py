@@ -24,7 +24,7 @@ from r2a.data.retrieval_batch import (
     ResidentData,
     check_fits,
     load_resident,
-    observation_size,
+    observation_shape,
     plan_learning_batch,
     read_learning_batch,
 )
@@ -74,8 +74,8 @@ def learner_steps(
 def initial_state(config: RunConfig, dataset: OfflineDataset) -> LearnerState:
     """The learner state before the first step, a function of the run's seed."""
     agent_key, run_key = jax.random.split(jax.random.key(config.seed))
-    size = observation_size(dataset, config.data)
-    agent = build_agent(config.agent, size, dataset.num_actions, agent_key)
+    shape = observation_shape(dataset, config.data)
+    agent = build_agent(config.agent, shape, dataset.num_actions, agent_key)
     return start_learning(agent, config.learner, run_key)
 
 

@@ -33,12 +33,7 @@ def settle_tasks(config: RunConfig, dataset: OfflineDataset) -> RunConfig:
         for name in names:
             level_index(name)
     if config.environment == CAUSALWORLD:
-        skipped = dataset.manifest["provenance"].get("settings", {}).get("skip_frame")
-        if skipped != config.causalworld.skip_frame:
-            raise UserError(
-                f"An action of {dataset.path} lasts {skipped} frames, and causalworld.skip-frame is "
-                f"{config.causalworld.skip_frame}; set it to {skipped}."
-            )
+        require_same_world(config, dataset)
     if not names and wanted > len(dataset.task_names):
         raise UserError(f"{dataset.path} has {len(dataset.task_names)} tasks; {wanted} were asked for.")
     if not names and (config.environment in (BABYAI, CAUSALWORLD) or config.data.episodes_per_task):
@@ -48,3 +43,21 @@ def settle_tasks(config: RunConfig, dataset: OfflineDataset) -> RunConfig:
     batch_size = max(config.data.batch_size // at_once, 1) * at_once
     data = replace(config.data, tasks=tuple(names), num_tasks=count, tasks_per_step=at_once, batch_size=batch_size)
     return replace(config, data=data)
+
+
+def require_same_world(config: RunConfig, dataset: OfflineDataset) -> None:
+    """Refuse CausalWorld's data where actions last longer, or something else is seen, than in the run's worlds."""
+    world, collected = config.causalworld, dataset.manifest["provenance"].get("settings", {})
+    skipped, cameras = collected.get("skip_frame"), tuple(collected.get("cameras", ()))
+    if skipped != world.skip_frame:
+        raise UserError(
+            f"An action of {dataset.path} lasts {skipped} frames, and causalworld.skip-frame is {world.skip_frame}; "
+            f"set it to {skipped}."
+        )
+    seen = (cameras, collected.get("side") if cameras else None)
+    if seen != (world.cameras, world.side if world.cameras else None):
+        shows = f"pictures of cameras {cameras} with {seen[1]} pixels to a side" if cameras else "numbers"
+        raise UserError(
+            f"{dataset.path} shows {shows}, and the run's worlds would not: set causalworld.cameras and "
+            f"causalworld.side to what the data were collected with."
+        )

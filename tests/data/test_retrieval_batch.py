@@ -18,7 +18,7 @@ from r2a.data.retrieval_batch import (
     draw_sequences,
     draw_tasks,
     load_resident,
-    observation_size,
+    observation_shape,
     tell_task,
 )
 from r2a.errors import UserError
@@ -240,7 +240,7 @@ def test_every_task_comes_equally_often_and_at_most_once_in_a_step():
 
 def test_the_task_is_told_as_a_one_hot_or_not_at_all(dataset, resident):
     told = replace(DATA, task_input="one_hot")
-    assert (observation_size(dataset, DATA), observation_size(dataset, told)) == (2, 5)
+    assert (observation_shape(dataset, DATA), observation_shape(dataset, told)) == ((2,), (5,))
     observation = jnp.array([[7, 8], [9, 10]], jnp.int16)
     np.testing.assert_array_equal(tell_task(observation, jnp.array([2, 0]), DATA), observation)
     expected = [[7, 8, 0, 0, 1], [9, 10, 1, 0, 0]]
@@ -306,24 +306,25 @@ def test_fewer_tasks_leave_out_the_others(dataset):
     assert two.learning.count.tolist() == [len(dataset.episodes(task, LEARNING)) for task in range(2)]
 
 
+@pytest.mark.parametrize("one_in", [2, 4])
 @pytest.mark.parametrize("episodes", [1, 3, 4, 7, 14])
-def test_all_episodes_are_dealt_out_anew_to_learn_from_or_to_read_and_never_to_both(resident, episodes):
-    """Whatever the number of episodes: each has one role in a step, three learn for one read, and roles change."""
+def test_all_episodes_are_dealt_out_anew_to_learn_from_or_to_read_and_never_to_both(resident, episodes, one_in):
+    """Whatever the number of episodes: each has one role in a step, one in so many is read, and roles change."""
     whole = EpisodeTable(jnp.arange(20, dtype=jnp.int32)[None] + 100, jnp.array([episodes], jnp.int32))
     data = resident._replace(learning=whole, retrieval=whole)
     learnt, read = [], []
     for seed in range(40):
-        dealt = deal(data, jax.random.key(seed))
+        dealt = deal(data, one_in, jax.random.key(seed))
         roles = [
             table.episode(jnp.array(0), jnp.arange(table.count[0])).tolist()
             for table in (dealt.learning, dealt.retrieval)
         ]
         assert sorted(roles[0] + roles[1]) == list(range(100, 100 + episodes))
-        assert len(roles[1]) == episodes // 4
+        assert len(roles[1]) == episodes // one_in
         learnt += roles[0]
         read += roles[1]
     assert len(set(learnt)) == episodes
-    assert len(set(read)) == (episodes if episodes >= 4 else 0)
+    assert len(set(read)) == (episodes if episodes >= one_in else 0)
 
 
 def test_a_learner_step_never_reads_what_it_learns_from_when_all_episodes_are_dealt_out(dataset):

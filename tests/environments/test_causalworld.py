@@ -235,6 +235,8 @@ def test_mistakes_are_one_clear_sentence():
         CausalWorldEnv("pushing", goals="space_c")
     with pytest.raises(UserError, match="cameras"):
         CausalWorldEnv("pushing", observation="pixels", cameras=(3,))
+    with pytest.raises(UserError, match="side must be one of 128, 64, 32"):
+        CausalWorldEnv("pushing", observation="pixels", side=50)
     with pytest.raises(UserError, match="noise"):
         Expert(noise=-1.0)
     environment = CausalWorldEnv("pushing")
@@ -275,10 +277,19 @@ def test_pictures(worlds):
     assert pixels.observation_space.contains(observation)
     assert observation.shape == (2, 128, 128, 3)
     assert (observation[0] != observation[1]).any()
+    np.testing.assert_array_equal(pixels.numbers(), worlds("pushing").reset(seed=0)[0])
     assert info["fractional_success"] == worlds("pushing").reset(seed=0)[1]["fractional_success"]
-    with pytest.raises(UserError, match="structured"):
-        play_expert(pixels, 0)
     pixels.close()
+    small = CausalWorldEnv("pushing", observation="pixels", cameras=(0,), side=32, max_steps=2)
+    assert small.observation_space.contains(small.reset(seed=0)[0])
+    # A pixel is the mean of those it takes the place of.
+    assert small.reset(seed=0)[0][1, 5, 7, 2] == round(observation[1, 20:24, 28:32, 2].mean())
+    episode = play_expert(small, 0)
+    assert episode.observation.shape == (3, 2, 32, 32, 3)
+    numbers = CausalWorldEnv("pushing", max_steps=2)
+    np.testing.assert_array_equal(episode.advice, play_expert(numbers, 0).advice)
+    for environment in (small, numbers):
+        environment.close()
 
 
 @pytest.mark.parametrize("task", ["picking", "stacking2"])

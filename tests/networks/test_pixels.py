@@ -208,3 +208,15 @@ def test_the_papers_agent_for_atari_can_be_built():
 def test_what_is_no_picture_is_refused():
     with pytest.raises(UserError, match=r"encoder\.features is 'strided', but observations of shape \(11,\) are no"):
         build_agent(AgentConfig(encoder=EncoderConfig(features="strided")), 11, 7, jax.random.key(0))
+
+
+def test_the_colours_of_several_pictures_are_channels_side_by_side():
+    seen = pictures(5, 2, 42, 42, 3)
+    images = as_images(seen, frames_first=True)
+    assert images.shape == (5, 42, 42, 6)
+    np.testing.assert_allclose(images[3, 7, 9], np.concatenate([seen[3, 0, 7, 9], seen[3, 1, 7, 9]]) / 255.0, atol=1e-6)
+    encoder = encoder_of("strided_half", (2, 42, 42, 3))
+    one_by_one = [encoder(picture, NOTHING_TOLD) for picture in seen]
+    np.testing.assert_allclose(encoder(seen, NOTHING_TOLD), jnp.stack(one_by_one), atol=1e-5)
+    with pytest.raises(UserError, match="no pictures"):
+        encoder_of("strided_half", (1, 2, 42, 42, 3))

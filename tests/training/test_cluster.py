@@ -72,7 +72,7 @@ def wait_for_death(process: int) -> None:
         time.sleep(0.05)
 
 
-def test_players_and_learner_are_replaced_when_they_are_killed(tmp_path: Path):
+def test_players_and_learner_are_replaced_when_they_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     run = ClusterRun(PLAIN, tmp_path, players=4)
     try:
         while run.counts.updates < 5:
@@ -117,6 +117,15 @@ def test_players_and_learner_are_replaced_when_they_are_killed(tmp_path: Path):
         assert run.counts.updates == saved < counts.updates
         alone.close()
         run.turn()
+
+        monkeypatch.setattr("r2a.training.online.cluster.run.ROUNDS", 1)
+        for may_die in (True, False):
+            os.kill(process_of(run.learner), signal.SIGKILL)
+            run._learn(0)
+            if may_die:
+                run._learnt()
+        with pytest.raises(UserError, match="learner has died 2 times without getting any further"):
+            run._learnt()
 
         os.kill(process_of(run.replay), signal.SIGKILL)
         with pytest.raises(UserError, match=r"held the replay has died.*--resume"):

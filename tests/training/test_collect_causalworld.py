@@ -1,15 +1,21 @@
 """Data sets of CausalWorld by the scripted expert, against the real simulator."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from r2a import cli
+from r2a.config import CausalWorldConfig, EncoderConfig
 from r2a.environments.causalworld.expert import play_expert
 from r2a.environments.causalworld.gym import CausalWorldEnv
 from r2a.errors import UserError
+from r2a.experiments.causalworld.presets import SMOKE
 from r2a.training.collect.causalworld import CausalWorldCollectConfig, collect
+from r2a.training.metrics import read_metrics
+from r2a.training.offline import initial_state, train
+from r2a.training.tasks import choose_tasks
 
 SETTINGS = dict(tasks=("picking", "pushing"), episodes=3, ladder=(0.0, 0.1), skip_frame=50)
 
@@ -69,8 +75,30 @@ def test_the_data_do_not_depend_on_processes_or_other_tasks(made, tmp_path):
         ({"tasks": ("pushing", "pushing")}, "each task once"),
         ({"episodes": 1}, "at least 2"),
         ({"ladder": (-0.1,)}, "noise of 0 or more"),
+        ({"cameras": (3,)}, "some of 0, 1 and 2"),
     ],
 )
 def test_bad_settings_are_refused(change, sentence):
     with pytest.raises(UserError, match=sentence):
         CausalWorldCollectConfig(**{**SETTINGS, **change})
+
+
+def test_an_agent_clones_and_acts_by_pictures(tmp_path):
+    seen = {"cameras": (0,), "side": 32, "skip_frame": 50}
+    config = CausalWorldCollectConfig(tasks=("pushing",), episodes=4, workers=1, **seen)
+    dataset = collect(config, tmp_path / "pictures")
+    assert dataset.observation_shape == (2, 32, 32, 3)
+    agent = replace(SMOKE.agent, encoder=EncoderConfig(features="strided_half", hidden=(16,)))
+    data = replace(SMOKE.data, num_tasks=1, tasks_per_step=1)
+    blind = replace(SMOKE, agent=agent, data=data, causalworld=CausalWorldConfig(skip_frame=50))
+    with pytest.raises(UserError, match=r"shows pictures of cameras \(0,\) with 32 pixels"):
+        choose_tasks(blind, dataset)
+    run, dataset = choose_tasks(replace(blind, causalworld=CausalWorldConfig(**seen)), dataset)
+    before = initial_state(run, dataset).params.encoder.torso.layers[0].weight
+    state = train(run, tmp_path / "run", dataset)
+    assert not np.array_equal(before, state.params.encoder.torso.layers[0].weight)  # pictures are learnt from
+    line = read_metrics(tmp_path / "run")[-1]
+    assert np.isfinite(line["bc/loss"])
+    assert 0 <= line["eval/all_tasks/pushing"] <= 1
+    with pytest.raises(UserError, match="cannot be followed by a task's number"):
+        initial_state(replace(run, data=replace(run.data, task_input="one_hot")), dataset)

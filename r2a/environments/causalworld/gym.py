@@ -15,6 +15,7 @@ from r2a.errors import UserError
 
 MOVES = 9
 PIXELS = 128
+SIDES = (PIXELS, PIXELS // 2, PIXELS // 4)
 PICTURE_HEIGHT, PICTURE_WIDTH = 240, 320
 SIMULATION_RATE = 250  # steps of the physics per second
 SLACK = 1e-6  # float32 rounding of an action at the end of its range
@@ -29,10 +30,10 @@ class CausalWorldEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     An action is nine numbers in [-1, 1]: how far the fingertips are sent from where they are, finger by finger along x,
     y and z, in units of 5 cm. The joint positions that bring them there are held for `skip_frame` steps of a simulation
-    at 250 Hz. The observation is `layout`'s vector or, with observation="pixels", the pictures of the chosen
-    cameras followed by their pictures of the goal; each camera costs rendering time. `info["fractional_success"]` says
-    how much of the goal is covered. A step takes 2.7 ms of processor time, a reset 35 ms: causal_world builds the world
-    anew, without which episodes would not be repeatable to the bit.
+    at 250 Hz. The observation is `layout`'s vector or, with observation="pixels", the pictures of the chosen cameras
+    followed by their pictures of the goal, `side` pixels wide and high; each camera costs rendering time.
+    `info["fractional_success"]` says how much of the goal is covered. A step takes 2.7 ms of processor time, a reset 35
+    ms: causal_world builds the world anew, without which episodes would not be repeatable to the bit.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 25}  # noqa: RUF012 (Gymnasium's own declaration)
@@ -45,6 +46,7 @@ class CausalWorldEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         goals: str = "space_a",
         observation: str = "structured",
         cameras: Sequence[int] = (0, 1, 2),
+        side: int = PIXELS,
         render_mode: str | None = None,
     ):
         entry = task_entry(task)
@@ -53,9 +55,10 @@ class CausalWorldEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         _require("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         if not cameras or not set(cameras) <= {0, 1, 2}:
             raise UserError(f"cameras must be some of 0, 1 and 2, not {tuple(cameras)}.")
+        _require("side", side, SIDES)
         if skip_frame < 1 or (max_steps is not None and max_steps < 1):
             raise UserError(f"skip_frame and max_steps must be at least 1, not {skip_frame} and {max_steps}.")
-        self.task, self.observation, self.render_mode = entry.name, observation, render_mode
+        self.task, self.observation, self.side, self.render_mode = entry.name, observation, side, render_mode
         self.goals = goals
         # The default lasts as long for any skip_frame.
         self.max_steps = max_steps if max_steps is not None else max(1, entry.max_steps * 10 // skip_frame)
@@ -72,7 +75,7 @@ class CausalWorldEnv(gymnasium.Env[np.ndarray, np.ndarray]):
             )
         self._steps: int | None = None
         if observation == "pixels":
-            shape = (2 * len(cameras), PIXELS, PIXELS, 3)
+            shape = (2 * len(cameras), side, side, 3)
             self.observation_space = gymnasium.spaces.Box(0, 255, shape, np.uint8)
         else:
             self.observation_space = gymnasium.spaces.Box(-layout.LIMIT, layout.LIMIT, (layout.SIZE,), np.float32)
@@ -116,6 +119,12 @@ class CausalWorldEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         )
         return np.reshape(np.asarray(pixels, np.uint8), (PICTURE_HEIGHT, PICTURE_WIDTH, 4))[..., :3].copy()
 
+    def numbers(self) -> np.ndarray:
+        """`layout`'s vector of this moment, whatever the observation is."""
+        if self._steps is None:
+            raise gymnasium.error.ResetNeeded("call reset before the first observation")
+        return layout.observe(self._world, 1.0 - self._steps / self.max_steps)
+
     def close(self) -> None:
         """Give the simulation's memory back."""
         if self._world is not None:
@@ -126,13 +135,21 @@ class CausalWorldEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         if self.observation == "pixels":
             now = self._world.get_robot().get_current_camera_observations()
             goal = self._world.get_stage().get_current_goal_image()
-            return np.concatenate([now, goal]).astype(np.uint8)
-        assert self._steps is not None
-        return layout.observe(self._world, 1.0 - self._steps / self.max_steps)
+            return _reduced(np.concatenate([now, goal]).astype(np.uint8), self.side)
+        return self.numbers()
 
     def _info(self) -> dict[str, Any]:
         fraction = float(self._world.get_task().get_info()["fractional_success"])
         return {"task": self.task, "fractional_success": fraction, "solved": solved(fraction)}
+
+
+def _reduced(pictures: np.ndarray, side: int) -> np.ndarray:
+    """Pictures with so many pixels to a side, each the mean of those it takes the place of."""
+    times = PIXELS // side
+    if times == 1:
+        return pictures
+    blocks = pictures.reshape(len(pictures), side, times, side, times, 3)
+    return np.round(blocks.mean((2, 4))).astype(np.uint8)
 
 
 def _checked(action: np.ndarray) -> np.ndarray:

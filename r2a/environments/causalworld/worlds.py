@@ -11,12 +11,15 @@ import multiprocessing
 import signal
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float32, Float64
+from jaxtyping import Bool, Float32, Float64, Shaped
 
 from r2a.errors import UserError
+
+if TYPE_CHECKING:
+    from r2a.environments.causalworld.gym import CausalWorldEnv
 
 MOST_RESTARTS = 3
 """Of one group of worlds, within one episode: more are no accident."""
@@ -25,7 +28,7 @@ MOST_RESTARTS = 3
 class Steps(NamedTuple):
     """What all worlds showed after a step; a world whose episode is over stays as it ended."""
 
-    observation: Float32[np.ndarray, "n d"]
+    observation: Shaped[np.ndarray, "n ..."]
     reward: Float32[np.ndarray, " n"]
     over: Bool[np.ndarray, " n"]
     fraction: Float64[np.ndarray, " n"]
@@ -38,6 +41,18 @@ class Setting(NamedTuple):
     skip_frame: int = 10
     max_steps: int | None = None
     goals: str = "space_a"
+    cameras: tuple[int, ...] = ()
+    """Whose pictures are seen in place of numbers."""
+    side: int = 64
+    """Pixels of a picture's side."""
+
+    def make(self, task: str, **options: Any) -> CausalWorldEnv:
+        """A world of a task; needs causal_world."""
+        from r2a.environments.causalworld.gym import CausalWorldEnv
+
+        if self.cameras:
+            options |= {"observation": "pixels", "cameras": self.cameras, "side": self.side}
+        return CausalWorldEnv(task, self.skip_frame, self.max_steps, self.goals, **options)
 
 
 class Worlds:
@@ -48,7 +63,7 @@ class Worlds:
         self._groups = [_Group([tasks[int(i)] for i in part], setting) for part in parts]
         self._ends = np.cumsum([len(part) for part in parts])[:-1]
 
-    def reset(self, seeds: Sequence[int]) -> Float32[np.ndarray, "n d"]:
+    def reset(self, seeds: Sequence[int]) -> Shaped[np.ndarray, "n ..."]:
         """Begin an episode in every world."""
         for group, own in zip(self._groups, np.split(np.asarray(seeds), self._ends), strict=True):
             group.ask(("reset", own.tolist()))
@@ -138,9 +153,7 @@ def _serve(connection: Connection, tasks: list[str], setting: Setting) -> None:
     """The process of a group: do what the pipe brings, until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted too, and closes the pipe
     try:
-        from r2a.environments.causalworld.gym import CausalWorldEnv
-
-        envs = [CausalWorldEnv(task, setting.skip_frame, setting.max_steps, setting.goals) for task in tasks]
+        envs = [setting.make(task) for task in tasks]
         latest: list[Any] = [None] * len(envs)
         while True:
             what, given = connection.recv()
@@ -150,7 +163,7 @@ def _serve(connection: Connection, tasks: list[str], setting: Setting) -> None:
                     latest = [(row, 0.0, False, 0.0) for row in answer]
                 else:
                     latest = [_stepped(*at) for at in zip(envs, latest, given, strict=True)]
-                    kinds = (np.float32, np.float32, bool, np.float64)
+                    kinds = (None, np.float32, bool, np.float64)
                     answer = tuple(
                         np.array(column, kind) for column, kind in zip(zip(*latest, strict=True), kinds, strict=True)
                     )

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from r2a import __version__
-from r2a.config import require, require_positive
+from r2a.config import require, require_cameras, require_positive
 from r2a.data.dataset import DatasetWriter, OfflineDataset, assign_splits
 from r2a.environments.causalworld import NAME, SOLVED, TASK_NAMES, task_entry
+from r2a.environments.causalworld.worlds import Setting
 from r2a.training.collect.shards import append_shards, finish, shard_folder
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ class CausalWorldCollectConfig:
     """Steps of the simulation, at 250 a second, that an action lasts."""
     goals: Literal["space_a", "space_b"] = "space_a"
     """Where goals lie; space_b is farther out."""
+    cameras: tuple[int, ...] = ()
+    """Cameras (0, 1, 2) whose pictures of table and goal are recorded in place of numbers; 25 kB a step and camera with
+    64 pixels to a side."""
+    side: Literal[128, 64, 32] = 64
+    """Pixels of a picture's side."""
     retrieval_fraction: float = 0.25
     seed: int = 0
     workers: int = os.cpu_count() or 1
@@ -62,6 +68,7 @@ class CausalWorldCollectConfig:
         )
         require(0 <= self.stalls < 1, "stalls", self.stalls, "it must lie between 0 and 1")
         require_positive(self, "skip_frame", "workers")
+        require_cameras("", self.cameras)
         require(self.seed >= 0, "seed", self.seed, "it must not be negative")
         require(
             0 < self.retrieval_fraction < 1, "retrieval-fraction", self.retrieval_fraction, "it must lie within 0 and 1"
@@ -111,8 +118,7 @@ def _shard_tasks(config: CausalWorldCollectConfig, name: str, folder: Path) -> l
             start,
             tuple(noise[start : start + SHARD_EPISODES]),
             config.stalls,
-            config.skip_frame,
-            config.goals,
+            Setting(config.skip_frame, None, config.goals, config.cameras, config.side),
             config.seed,
         )
         for start in range(0, config.episodes, SHARD_EPISODES)

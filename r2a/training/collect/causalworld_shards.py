@@ -12,6 +12,7 @@ import numpy as np
 from r2a.environments.causalworld.expert import Episode, play_expert
 from r2a.environments.causalworld.gym import CausalWorldEnv
 from r2a.environments.causalworld.tasks import TASK_NAMES
+from r2a.environments.causalworld.worlds import Setting
 from r2a.training.collect import shards
 
 
@@ -26,8 +27,7 @@ class ShardTask:
     """Standard deviation of the noise on each episode's actions."""
     stalls: float
     """Share of the steps of episodes with noise at which the expert hardly moves."""
-    skip_frame: int
-    goals: str
+    setting: Setting
     seed: int
 
     @property
@@ -53,7 +53,7 @@ def play_shard(task: ShardTask) -> None:
 
     What is kept of an action is what the expert advised, not what noise made of it: that is what is to be imitated.
     """
-    env = _environment(TASK_NAMES[task.task], task.skip_frame, task.goals)
+    env = _environment(TASK_NAMES[task.task], task.setting)
     episodes = [_play(env, task, task.start + offset, noise) for offset, noise in enumerate(task.noise)]
     shard = Shard(
         length=np.array([len(episode.action) for episode in episodes], np.int32),
@@ -72,8 +72,8 @@ def read_shard(file: Path) -> Shard:
 
 
 @cache
-def _environment(task: str, skip_frame: int, goals: str) -> CausalWorldEnv:
-    return CausalWorldEnv(task, skip_frame, goals=goals)
+def _environment(task: str, setting: Setting) -> CausalWorldEnv:
+    return setting.make(task)
 
 
 def _play(env: CausalWorldEnv, task: ShardTask, number: int, noise: float) -> Episode:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float32, PRNGKeyArray, UInt8
 
 from r2a.agents.agent import Agent
-from r2a.config import RunConfig
+from r2a.config import CausalWorldConfig, RunConfig
 from r2a.data.retrieval_batch import ResidentData
 from r2a.environments.causalworld import SOLVED
 from r2a.environments.causalworld.gym import CausalWorldEnv
@@ -46,8 +46,7 @@ def evaluate(
     one_batch = replace(config, evaluation=replace(config.evaluation, retrieval_batches=1))
     parts: list[Evaluation] = []
     played = arrange(source, one_batch, key).task.ravel()
-    setting = Setting(world.skip_frame, goals=world.goals)
-    with Worlds([task_names[int(task)] for task in played], setting, world.processes) as worlds:
+    with Worlds([task_names[int(task)] for task in played], setting_of(world), world.processes) as worlds:
         for batch_key in jax.random.split(key, config.evaluation.retrieval_batches):
             source_key, play_key = jax.random.split(batch_key)
             readers = arrange(source, one_batch, source_key)
@@ -58,6 +57,11 @@ def evaluate(
     return Evaluation(
         scores, fraction, np.mean(np.stack([part.weight for part in parts if part.weight is not None]), axis=0)
     )
+
+
+def setting_of(world: CausalWorldConfig) -> Setting:
+    """How the worlds of a run are made."""
+    return Setting(world.skip_frame, None, world.goals, world.cameras, world.side)
 
 
 def play(
@@ -76,7 +80,7 @@ def play(
     weight, step = jnp.zeros((*shape, config.data.num_tasks)), 0
     fraction, actions = np.zeros(readers.task.size), []
     while not over.all():
-        seen = (observation.reshape(*shape, -1), action, reward, np.full(shape, step == 0))
+        seen = (observation.reshape(*shape, *observation.shape[1:]), action, reward, np.full(shape, step == 0))
         observations, *before = map(jnp.asarray, seen)
         frames = Frames(observations, heard, *before)
         active, step_key = jnp.asarray(~over.reshape(shape)), jax.random.fold_in(act_key, step)
@@ -99,7 +103,7 @@ def films(
     source_key, play_key = jax.random.split(key)
     readers = arrange(source, once, source_key)
     tasks = [task_names[int(task)] for task in readers.task.ravel()]
-    with Worlds(tasks, Setting(world.skip_frame, goals=world.goals), world.processes) as worlds:
+    with Worlds(tasks, setting_of(world), world.processes) as worlds:
         played = play(agent, data, once, worlds, readers, play_key)
     for number, task in enumerate(tasks):
         yield task, _pictures(task, config, played.seeds[number], played.actions[:, number])
