@@ -9,6 +9,7 @@ from r2a.data.dataset import OfflineDataset
 from r2a.environments.babyai import NAME as BABYAI
 from r2a.environments.babyai import level_index, require_vocabulary
 from r2a.environments.causalworld import NAME as CAUSALWORLD
+from r2a.environments.causalworld import layout
 from r2a.errors import UserError
 
 
@@ -60,4 +61,9 @@ def require_same_world(config: RunConfig, dataset: OfflineDataset) -> None:
         raise UserError(
             f"{dataset.path} shows {shows}, and the run's worlds would not: set causalworld.cameras and "
             f"causalworld.side to what the data were collected with."
+        )
+    if not cameras and dataset.observation_shape != (layout.SIZE,):
+        raise UserError(
+            f"An observation of {dataset.path} has shape {dataset.observation_shape}, and CausalWorld's are "
+            f"{layout.SIZE} numbers: collect the data anew."
         )

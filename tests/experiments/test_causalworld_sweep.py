@@ -91,11 +91,17 @@ def test_an_episode_of_every_task_can_be_seen(swept, monkeypatch, capsys):
         assert {size for _, size in shown} == {(320, 240)}
 
 
-def test_data_of_another_rate_or_task_are_refused(swept):
+def test_data_of_another_rate_layout_or_task_are_refused(swept):
     dataset = OfflineDataset.open(swept / "datasets" / "causalworld-smoke")
     faster = replace(SMOKE, causalworld=replace(SMOKE.causalworld, skip_frame=5))
     with pytest.raises(UserError, match=r"lasts 10 frames, and causalworld.skip-frame is 5; set it to 10"):
         settle_tasks(faster, dataset)
+    columns = {**dataset.columns, "observation": dataset.columns["observation"][..., :100]}
+    with pytest.raises(UserError, match=r"has shape \(100,\), and CausalWorld's are 148 numbers"):
+        settle_tasks(SMOKE, replace(dataset, columns=columns))
+    looking = replace(SMOKE, causalworld=replace(SMOKE.causalworld, cameras=(1,)))
+    with pytest.raises(UserError, match="shows numbers, and the run's worlds would not"):
+        settle_tasks(looking, dataset)
     with pytest.raises(UserError, match="has 2 tasks; 5 were asked for"):
         settle_tasks(LAPTOP, dataset)
     with pytest.raises(UserError, match="episodes of causalworld, not of babyai"):
