@@ -12,6 +12,7 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -173,6 +174,8 @@ def ray_processes(session: str) -> list[str]:
 
 
 def test_the_command_joins_a_cluster_goes_on_after_an_interrupt_and_leaves_nothing_behind(tmp_path: Path):
+    # Local clusters leave a token behind, which Ray hands to some of what it starts and not to others.
+    environment = {**os.environ, "RAY_worker_niceness": "0", "RAY_AUTH_MODE": "disabled"}
     short = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # sockets lie in it, whose names must not be long
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -184,7 +187,7 @@ def test_the_command_joins_a_cluster_goes_on_after_an_interrupt_and_leaves_nothi
         ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "RAY_worker_niceness": "0", "RAY_AUTH_MODE": "disabled"},  # a token may lie about
+        env=environment,
         start_new_session=True,
     )
     options = ["--preset", "smoke", "--game", "breakout", "--steps", "2000", "--name", "joined"]
@@ -192,7 +195,8 @@ def test_the_command_joins_a_cluster_goes_on_after_an_interrupt_and_leaves_nothi
     def start(address: str, *arguments: str) -> subprocess.Popen[str]:
         spread = ["--ray-address", address, "--players", "2"]
         command = [sys.executable, "-m", "r2a.cli", "train", *arguments, *spread]
-        return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes)
 
     try:
         deadline = time.time() + 60
