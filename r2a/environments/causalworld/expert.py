@@ -53,12 +53,12 @@ class Expert:
 
 def play_expert(environment: CausalWorldEnv, seed: int, noise: float = 0.0, stalls: float = 0.0) -> Episode:
     """The episode of a seed, which decides the goal and the noise; the expert reads numbers, whatever is observed."""
-    expert = Expert(noise, stalls, seed)
+    expert, sees_pictures = Expert(noise, stalls, seed), environment.observation == "pixels"
     observation, _ = environment.reset(seed=seed)
     observations, actions, advices, rewards, fractions = [observation], [], [], [], []
     over = False
     while not over:
-        action, advice = expert.act(environment.numbers())
+        action, advice = expert.act(environment.numbers() if sees_pictures else observation)
         observation, reward, _, over, info = environment.step(action)
         observations.append(observation)
         actions.append(action)
