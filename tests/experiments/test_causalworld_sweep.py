@@ -11,7 +11,7 @@ from PIL import Image, ImageSequence
 from test_presets import differences
 
 from r2a.cli import main
-from r2a.config import RunConfig, config_from_dict
+from r2a.config import RetrievalConfig, RunConfig, config_from_dict
 from r2a.data.dataset import OfflineDataset
 from r2a.errors import UserError
 from r2a.experiments.causalworld import analysis
@@ -24,7 +24,6 @@ from r2a.training.tasks import settle_tasks
     ("name", "changed"),
     [
         ("ra_bc_multi", set()),
-        ("bc", {"agent.retrieval.variant"}),
         ("bc_auxiliary", {"agent.retrieval.variant"}),
         ("ra_bc_single", {"data.retrieve_from"}),
         ("ra_bc_random", {"data.retrieve_from"}),
@@ -32,6 +31,12 @@ from r2a.training.tasks import settle_tasks
 )
 def test_an_arm_changes_exactly_what_it_names(name, changed):
     assert differences(asdict(LAPTOP), asdict(arm(LAPTOP, name))) == changed
+
+
+def test_bc_has_nothing_of_retrieval_and_all_else():
+    bc = arm(LAPTOP, "bc")
+    assert bc.agent.retrieval == RetrievalConfig(variant="none")
+    assert replace(bc, agent=replace(bc.agent, retrieval=LAPTOP.agent.retrieval)) == LAPTOP
 
 
 def test_every_run_has_valid_settings_and_a_name_of_its_own():

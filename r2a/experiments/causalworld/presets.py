@@ -59,12 +59,12 @@ LAPTOP = RunConfig(
             gate_bias=-3.0,
             auxiliary=AuxiliaryConfig(bins=21, low=-2.0, high=2.0, discount=0.95),
         ),
-        head=HeadConfig(hidden=(128,), attention_gain=0.0, components=1, narrowest=0.03),
+        head=HeadConfig(hidden=(128,), attention_gain=0.0, components=5, narrowest=0.03),
     ),
     learner=LearnerConfig(
         objective="cloning",
         optimiser="muon",
-        learning_rate=2e-3,
+        learning_rate=5e-3,
         schedule_steps=4_000,
         weights=LossWeights(kl=1e-5, action=0.03, value=0.03, reward=0.03),
     ),
@@ -76,7 +76,7 @@ LAPTOP = RunConfig(
         learn_from="all_episodes",
         retrieve_from="all_tasks",
     ),
-    evaluation=EvaluationConfig(episodes=4, retrieval_batches=2),
+    evaluation=EvaluationConfig(episodes=2, retrieval_batches=2),
     steps=4_000,
     steps_per_call=100,
     evaluate_every=2_000,
@@ -121,7 +121,7 @@ def arm(config: RunConfig, name: str) -> RunConfig:
     """
     retrieval, data = config.agent.retrieval, config.data
     if name == "bc":
-        retrieval = replace(retrieval, variant="none")
+        retrieval = RetrievalConfig(variant="none")  # none of its settings: they could not matter
     elif name == "bc_auxiliary":
         retrieval = replace(retrieval, variant="auxiliary_only")
     elif name == "ra_bc_single":
