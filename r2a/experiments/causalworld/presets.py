@@ -65,7 +65,7 @@ LAPTOP = RunConfig(
         objective="cloning",
         optimiser="muon",
         learning_rate=5e-3,
-        schedule_steps=4_000,
+        schedule_steps=6_000,
         weights=LossWeights(kl=1e-5, action=0.03, value=0.03, reward=0.03),
     ),
     data=DataConfig(
@@ -77,9 +77,9 @@ LAPTOP = RunConfig(
         retrieve_from="all_tasks",
     ),
     evaluation=EvaluationConfig(episodes=2, retrieval_batches=2),
-    steps=4_000,
+    steps=6_000,
     steps_per_call=100,
-    evaluate_every=2_000,
+    evaluate_every=3_000,
     checkpoint_every=1_000,
 )
 
