@@ -5,8 +5,10 @@ A run that has its result file is done; one that was cut short goes on from its 
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -19,10 +21,12 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from r2a.errors import UserError
 from r2a.storage import atomic_write_text
 from r2a.training.compilation import use_compilation_cache
-from r2a.training.course import Interrupted
+from r2a.training.course import Interrupted, stop_on_signal
 
 INTERRUPTED = 130
 """Exit code of a worker that was asked to stop and has saved its run."""
+PR_SET_PDEATHSIG = 1
+"""Of prctl(2): the signal that a process gets when its parent dies."""
 
 
 class SweepRun(Protocol):
@@ -138,28 +142,36 @@ def sweep(
     say(f"{len(wanted) - len(waiting)} of {len(wanted)} runs are done")
     active: dict[int, tuple[SweepRun, subprocess.Popen[bytes], float]] = {}
     try:
-        while waiting or active:
-            for core in range(workers):
-                if core not in active and waiting:
-                    run = waiting.pop(0)
-                    process = start_worker(experiment, run, core, source, runs, results)
-                    active[core] = (run, process, time.time())
-            time.sleep(1.0)
-            for core, (run, process, began) in list(active.items()):
-                if process.poll() is None:
-                    continue
-                del active[core]
-                if process.returncode == INTERRUPTED:
+        with stop_on_signal() as stop:
+            while waiting or active:
+                for core in range(workers):
+                    if core not in active and waiting:
+                        run = waiting.pop(0)
+                        process = start_worker(experiment, run, core, source, runs, results)
+                        active[core] = (run, process, time.time())
+                time.sleep(1.0)
+                for core, (run, process, began) in list(active.items()):
+                    if process.poll() is None:
+                        continue
+                    del active[core]
+                    if process.returncode == INTERRUPTED:
+                        raise Interrupted
+                    if process.returncode and not stop.requested:
+                        raise UserError(f"Run {run.name} failed; its log is {runs / run.scale / (run.name + '.log')}.")
+                    if not process.returncode:
+                        say(f"{outcome(run, results)} ({time.time() - began:.0f} s; {len(waiting)} left)")
+                if stop.requested:
                     raise Interrupted
-                if process.returncode:
-                    raise UserError(f"Run {run.name} failed; its log is {runs / run.scale / (run.name + '.log')}.")
-                final = json.loads(result_file(run, results).read_text())["final"]
-                figures = ", ".join(f"{source} {value:.2f}" for source, value in final.items())
-                say(f"{run.name}: {figures} ({time.time() - began:.0f} s; {len(waiting)} left)")
     finally:
         for _, process, _ in active.values():
             process.terminate()  # it saves its state and stops
             process.wait()
+
+
+def outcome(run: SweepRun, results: Path) -> str:
+    """A finished run's name and figures."""
+    final = json.loads(result_file(run, results).read_text())["final"]
+    return f"{run.name}: " + ", ".join(f"{source} {value:.2f}" for source, value in final.items())
 
 
 def start_worker(
@@ -180,6 +192,7 @@ def start_worker(
 
 def work(experiment: Experiment[Any], run: str, source: str, runs: str, results: str, core: str) -> int:
     """What a worker process does; its exit code."""
+    stop_with_parent()
     available = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {available[int(core) % len(available)]})
     use_compilation_cache()
@@ -190,3 +203,10 @@ def work(experiment: Experiment[Any], run: str, source: str, runs: str, results:
         return INTERRUPTED
     atomic_write_text(result_file(member, Path(results)), json.dumps(result, indent=1) + "\n")
     return 0
+
+
+def stop_with_parent() -> None:
+    """Have this process asked to stop when the one that started it is killed, where the system can (Linux)."""
+    request = getattr(ctypes.CDLL(None), "prctl", None)
+    if request is not None:
+        request(PR_SET_PDEATHSIG, signal.SIGTERM)
