@@ -15,7 +15,7 @@ from r2a.config import RetrievalConfig, RunConfig, config_from_dict
 from r2a.data.dataset import OfflineDataset
 from r2a.errors import UserError
 from r2a.experiments.causalworld import analysis
-from r2a.experiments.causalworld.presets import ARMS, LAPTOP, PRESETS, SMOKE, arm
+from r2a.experiments.causalworld.presets import ARMS, CONTROLS, LAPTOP, PRESETS, SMOKE, arm
 from r2a.experiments.causalworld.sweep import SCALES, all_runs
 from r2a.training.tasks import settle_tasks
 
@@ -43,7 +43,9 @@ def test_every_run_has_valid_settings_and_a_name_of_its_own():
     for scale, settings in SCALES.items():
         runs = list(all_runs(scale))
         assert len({run.name for run in runs}) == len(runs)
-        assert len(runs) == settings.seeds * len(settings.demonstrations) * len(ARMS)
+        each = {name: settings.demonstrations for name in ARMS} | dict.fromkeys(CONTROLS, (settings.controls,))
+        assert len(runs) == settings.seeds * sum(map(len, each.values()))
+        assert all(run.demonstrations in each[run.arm] for run in runs)
         assert all(run.config().data.episodes_per_task == run.demonstrations for run in runs)
     final = SCALES["laptop"].final_evaluation
     assert final.episodes * final.retrieval_batches >= 50

@@ -109,15 +109,16 @@ SMOKE = replace(
 )
 
 PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE}
-ARMS = ("ra_bc_multi", "bc", "ra_bc_single", "ra_bc_random", "bc_auxiliary")
+CONTROLS = ("ra_bc_random", "bc_auxiliary")
+"""Not in the paper."""
+ARMS = ("ra_bc_multi", "bc", "ra_bc_single", *CONTROLS)
 
 
 def arm(config: RunConfig, name: str) -> RunConfig:
     """One row of Table 2: what differs from RA-BC with a multi-task retrieval batch, and nothing else.
 
     bc: no retrieval; single: reads from the episodes of its own task; random: reads a random task's episodes in
-    training and test; bc_auxiliary: no retrieval, but the auxiliary losses. The last two are controls that are not in
-    the paper.
+    training and test; bc_auxiliary: no retrieval, but the auxiliary losses.
     """
     retrieval, data = config.agent.retrieval, config.data
     if name == "bc":

@@ -15,7 +15,7 @@ from r2a.data.dataset import find_dataset
 from r2a.data.manifest import MANIFEST
 from r2a.data.retrieval_batch import load_resident
 from r2a.environments.causalworld import TASK_NAMES
-from r2a.experiments.causalworld.presets import ARMS, LAPTOP, PAPER, SMOKE, arm
+from r2a.experiments.causalworld.presets import ARMS, CONTROLS, LAPTOP, PAPER, SMOKE, arm
 from r2a.experiments.offline import OfflineExperiment
 from r2a.training.collect.causalworld import CausalWorldCollectConfig, collect
 from r2a.training.evaluate import evaluate, sources_to_evaluate
@@ -32,6 +32,8 @@ class SweepScale:
     preset: RunConfig
     demonstrations: tuple[int, ...]
     """Episodes per task."""
+    controls: int
+    """Episodes per task of the runs of arms that are not in the paper."""
     seeds: int
     final_evaluation: EvaluationConfig
     far_evaluation: EvaluationConfig
@@ -39,10 +41,11 @@ class SweepScale:
 
 
 SCALES: dict[str, SweepScale] = {
-    "smoke": SweepScale(SMOKE, (4,), 1, SMOKE.evaluation, SMOKE.evaluation),
+    "smoke": SweepScale(SMOKE, (4,), 4, 1, SMOKE.evaluation, SMOKE.evaluation),
     "laptop": SweepScale(
         LAPTOP,
         (10, 50, 250),
+        50,
         3,
         replace(LAPTOP.evaluation, episodes=13, retrieval_batches=4),
         replace(LAPTOP.evaluation, episodes=10, retrieval_batches=2),
@@ -50,6 +53,7 @@ SCALES: dict[str, SweepScale] = {
     "paper": SweepScale(
         PAPER,
         (50_000,),
+        50_000,
         3,
         replace(PAPER.evaluation, episodes=25, retrieval_batches=4),
         replace(PAPER.evaluation, episodes=25, retrieval_batches=4),
@@ -88,7 +92,8 @@ def all_runs(scale: str) -> Iterator[SweepRun]:
     for seed in range(settings.seeds):
         for demonstrations in settings.demonstrations:
             for name in ARMS:
-                yield SweepRun(scale, name, demonstrations, seed)
+                if name not in CONTROLS or demonstrations == settings.controls:
+                    yield SweepRun(scale, name, demonstrations, seed)
 
 
 def make_dataset(scale: str, path: Path) -> None:
