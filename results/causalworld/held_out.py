@@ -1,21 +1,25 @@
 """What do demonstrations tell about actions in episodes that were not learnt from?
 
 Mean absolute error on the last 50 episodes of each task: of saying 0, of the actions at the nearest states of the
-demonstrations, and of trained runs, which read as in training; then with what they find where they read shuffled.
+demonstrations, and of trained runs, which read as in training; then with what they find where they read shuffled. Of
+a run that reads nothing also the error of its action and the neighbours' in the best of several proportions.
 
     python results/causalworld/held_out.py datasets/causalworld-laptop [RUN ...]
 """
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from r2a.agents.agent import Agent, only_seen
 from r2a.agents.objective import action_error
 from r2a.data.dataset import OfflineDataset, find_dataset
 from r2a.data.retrieval_batch import draw_learning_batch, load_resident
@@ -35,6 +39,19 @@ COLUMNS = {
 }
 
 
+class Guessed(NamedTuple):
+    """States, what was done there, and a guess at it."""
+
+    state: np.ndarray
+    action: np.ndarray
+    guess: np.ndarray
+
+
+def rounded(value: Any) -> float:
+    """To what 4,000 states can tell."""
+    return round(float(value), 4)
+
+
 def steps(dataset: OfflineDataset, episodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Observations and actions of some episodes."""
     columns, length = dataset.columns, dataset.columns["length"]
@@ -42,24 +59,42 @@ def steps(dataset: OfflineDataset, episodes: np.ndarray) -> tuple[np.ndarray, np
     return both[0], both[1]
 
 
-def of_neighbours(dataset: OfflineDataset, demonstrations: int) -> dict:
-    """Errors of the action at the nearest state, and of the nearest five's mean, of the task's demonstrations."""
-    generator, errors = np.random.default_rng(0), {"zero": []}
+def neighbours(dataset: OfflineDataset, demonstrations: int, columns: np.ndarray, count: int) -> Iterator[Guessed]:
+    """For each task, unseen states, what was done there, and what the nearest states of the demonstrations say."""
     for task in range(len(dataset.task_names)):
         seen, done = steps(dataset, dataset.episodes(task)[:demonstrations])
         state, action = steps(dataset, dataset.episodes(task)[-HELD_OUT:])
-        chosen = generator.choice(len(state), STATES, replace=False)
+        chosen = np.random.default_rng(task).choice(len(state), STATES, replace=False)
         state, action = state[chosen], action[chosen]
-        errors["zero"].append(np.abs(action).mean())
-        for name, columns in COLUMNS.items():
-            spread = seen[:, columns].std(0) + 1e-3
-            near, at = seen[:, columns] / spread, state[:, columns] / spread
-            distance = (near**2).sum(1) - 2 * at @ near.T
-            for count in (1, 5):
-                nearest = np.argpartition(distance, count, axis=1)[:, :count]
-                own = np.abs(done[nearest].mean(1) - action).mean()
-                errors.setdefault(f"{count} nearest by {name}", []).append(own)
-    return {name: round(float(np.mean(values)), 4) for name, values in errors.items()}
+        spread = seen[:, columns].std(0) + 1e-3
+        near, at = seen[:, columns] / spread, state[:, columns] / spread
+        nearest = np.argpartition((near**2).sum(1) - 2 * at @ near.T, count, axis=1)[:, :count]
+        yield Guessed(state, action, done[nearest].mean(1))
+
+
+def of_neighbours(dataset: OfflineDataset, demonstrations: int) -> dict:
+    """Errors of the action at the nearest state, and of the nearest five's mean, of the task's demonstrations."""
+    errors = {}
+    for name, columns in COLUMNS.items():
+        for count in (1, 5):
+            guessed = Guessed(
+                *map(np.concatenate, zip(*neighbours(dataset, demonstrations, columns, count), strict=True))
+            )
+            errors["zero"] = rounded(np.abs(guessed.action).mean())
+            errors[f"{count} nearest by {name}"] = rounded(np.abs(guessed.guess - guessed.action).mean())
+    return errors
+
+
+def blended(agent: Agent, dataset: OfflineDataset, demonstrations: int) -> dict:
+    """Errors of what the agent would do and what the nearest five say, in several proportions."""
+    columns = COLUMNS["fingertips, relations"]
+    guessed = Guessed(*map(np.concatenate, zip(*neighbours(dataset, demonstrations, columns, 5), strict=True)))
+    start = agent.start(None)
+    act = jax.jit(jax.vmap(lambda state: agent.head.mode(agent(start, only_seen(state), None, None).q_values)))
+    own = np.asarray(act(jnp.asarray(guessed.state)))
+    shares = (0.0, 0.1, 0.2, 0.3, 0.5)
+    blends = {share: (1 - share) * own + share * guessed.guess for share in shares}
+    return {f"{share:g} of the nearest": rounded(np.abs(b - guessed.action).mean()) for share, b in blends.items()}
 
 
 def of_run(folder: str, dataset: OfflineDataset) -> dict:
@@ -86,7 +121,9 @@ def of_run(folder: str, dataset: OfflineDataset) -> dict:
     found = {}
     for how in ("as_read", "shuffled") if config.agent.retrieval.reads else ("as_read",):
         values = [error(state.params, data, unseen, jax.random.key(number), how) for number in range(BATCHES)]
-        found[how] = round(float(jnp.mean(jnp.stack(values))), 4)
+        found[how] = rounded(jnp.mean(jnp.stack(values)))
+    if not config.agent.retrieval.reads:
+        found |= blended(state.params, dataset, config.data.episodes_per_task)
     return found
 
 
