@@ -7,6 +7,7 @@ from jaxtyping import PRNGKeyArray
 
 from r2a.agents.agent import Agent, Encoder
 from r2a.config import AgentConfig, EncoderConfig
+from r2a.errors import UserError
 from r2a.networks.cores import Memory, NoMemory
 from r2a.networks.encoders import InstructedEncoder, VectorEncoder
 from r2a.networks.heads import Head
@@ -20,6 +21,11 @@ def build_encoder(config: EncoderConfig, observation_shape: tuple[int, ...], key
         return InstructedEncoder(config, key)
     if config.features in TORSOS:
         return PixelEncoder(config, observation_shape, key)
+    if len(observation_shape) != 1:
+        raise UserError(
+            f"encoder.features is {config.features}, which is for numbers, and observations have shape "
+            f"{observation_shape}: for pictures choose one of {', '.join(TORSOS)}."
+        )
     return VectorEncoder(config, observation_shape[0], key)
 
 

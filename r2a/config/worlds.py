@@ -86,6 +86,8 @@ class CausalWorldConfig:
 
     skip_frame: int = 10  # causal_world's default
     """Steps of the simulation, at 250 a second, that an action lasts; data were collected with the same."""
+    max_steps: int = 0
+    """Steps of an episode (0: as many as the task has, 75 to 150)."""
     goals: Literal["space_a", "space_b"] = "space_a"
     """Where goals lie: space_a, as in the data; space_b, outside of that."""
     cameras: tuple[int, ...] = ()  # App. CausalWorld: "visual observations"; ours are numbers by default
@@ -97,4 +99,5 @@ class CausalWorldConfig:
 
     def __post_init__(self) -> None:
         require_positive(self, "skip_frame", "processes", section="causalworld.")
+        require(self.max_steps >= 0, "causalworld.max-steps", self.max_steps, "it must be 0 (the task's own) or more")
         require_cameras("causalworld.", self.cameras)

@@ -78,7 +78,12 @@ class OfflineExperiment(Experiment[OfflineRun]):
         """Whether a result is of the run's settings and data."""
         dataset = find_dataset(source)
         config = settle_tasks(run.config(), dataset)
-        return config_from_dict(RunConfig, result["config"]) == config and result.get("dataset") == dataset.fingerprint
+        evaluated = result.get("evaluation", asdict(run.final_evaluation()))  # older results do not say
+        return (
+            config_from_dict(RunConfig, result["config"]) == config
+            and result.get("dataset") == dataset.fingerprint
+            and evaluated == asdict(run.final_evaluation())
+        )
 
     def do(self, run: OfflineRun, source: str, folder: Path) -> dict[str, Any]:
         """Train (or go on training) one run in its folder, evaluate it more closely; its figures."""
@@ -103,6 +108,7 @@ class OfflineExperiment(Experiment[OfflineRun]):
             "per_task": {s: dict(zip(names, map(float, r.per_task()), strict=True)) for s, r in final.items()},
             "curve": {column: [line[column] for line in lines] for column in columns},
             "config": asdict(config),
+            "evaluation": asdict(run.final_evaluation()),
         }
         covered = {s: r.fraction.mean((1, 2)) for s, r in final.items() if r.fraction is not None}
         if covered:

@@ -31,7 +31,7 @@ from r2a.data.retrieval_batch import (
 from r2a.errors import UserError
 from r2a.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
 from r2a.training.course import Interrupted, Progress, refuse_nan, stop_on_signal
-from r2a.training.evaluate import evaluate, sources_to_evaluate
+from r2a.training.evaluate import evaluate, require_world, sources_to_evaluate
 from r2a.training.metrics import MetricsWriter, read_run_config, require_tensorboard, start_run
 from r2a.types import LearnerState
 
@@ -109,6 +109,7 @@ def train(
     extra: dict[str, Any] = {"train_seconds": 0.0}
     # All that can be refused is refused before the run folder is made.
     data = load_resident(dataset, config.data)
+    require_world(config.environment)
     if tensorboard:
         require_tensorboard()
     if resume:

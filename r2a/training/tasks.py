@@ -29,6 +29,11 @@ def settle_tasks(config: RunConfig, dataset: OfflineDataset) -> RunConfig:
     if dataset.environment != config.environment:
         raise UserError(f"{dataset.path} holds episodes of {dataset.environment}, not of {config.environment}.")
     names, wanted = config.data.tasks, config.data.num_tasks
+    if config.environment in (BABYAI, CAUSALWORLD) and config.data.task_input != "none":
+        raise UserError(
+            f"data.task-input is {config.data.task_input}, but what is seen in {config.environment} tells the task; "
+            f"set it to none."
+        )
     if config.environment == BABYAI:
         require_vocabulary(dataset.manifest["provenance"].get("vocabulary"), str(dataset.path))
         for name in names:

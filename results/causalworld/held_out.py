@@ -101,7 +101,9 @@ def of_run(folder: str, dataset: OfflineDataset) -> dict:
     """Errors of a trained run that reads its own demonstrations, as they are and with the values shuffled."""
     config, state = load_run(folder, dataset)
     config, own = choose_tasks(config, dataset)
-    assert config.data.episodes_per_task <= len(dataset.episodes(0)) - HELD_OUT, "the run has learnt from all episodes"
+    assert 0 < config.data.episodes_per_task <= len(dataset.episodes(0)) - HELD_OUT, (
+        "the run has learnt from all episodes"
+    )
     rows = np.concatenate([dataset.episodes(task)[-HELD_OUT:] for task in range(len(dataset.task_names))])
     others = replace(dataset, columns={name: np.asarray(column[rows]) for name, column in dataset.columns.items()})
     data, unseen = load_resident(own, config.data), load_resident(others, config.data)

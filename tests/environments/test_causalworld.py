@@ -156,7 +156,7 @@ def test_goals_differ_and_lie_in_their_space(worlds, task):
     elif task != "stacked_blocks":
         border = 0.12 if task == "pick_and_place" else 0.11
         assert (np.linalg.norm(inside[:, :2], axis=1) <= border + 1e-6).all()
-        assert (np.linalg.norm(outside[:, :2], axis=1) >= 0.11 - 1e-6).all()
+        assert (np.linalg.norm(outside[:, :2], axis=1) >= border - 1e-6).all()
         assert (np.linalg.norm(outside[:, :2], axis=1) <= 0.13 + 1e-6).all()
 
 

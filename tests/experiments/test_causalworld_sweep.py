@@ -17,7 +17,9 @@ from r2a.errors import UserError
 from r2a.experiments.causalworld import analysis
 from r2a.experiments.causalworld.presets import ARMS, CONTROLS, LAPTOP, PRESETS, SMOKE, arm
 from r2a.experiments.causalworld.sweep import SCALES, all_runs
-from r2a.training.tasks import settle_tasks
+from r2a.training.collect.causalworld import CausalWorldCollectConfig, collect
+from r2a.training.offline import train
+from r2a.training.tasks import choose_tasks, settle_tasks
 
 
 @pytest.mark.parametrize(
@@ -79,8 +81,13 @@ def test_a_sweep_goes_from_collecting_to_the_table(swept):
     bc, reader = (
         json.loads((swept / f"results/smoke/runs/{arm}-4-0.json").read_text()) for arm in ("bc", "ra_bc_multi")
     )
-    assert bc["far_goals"].keys() == {"training_data"}  # it reads nothing: there is nothing to swap
-    assert reader["far_goals"].keys() == {"training_data", "far_data"}
+    what = {"evaluation", "dataset", "training_data"}
+    assert bc["far_goals"].keys() == what  # it reads nothing: there is nothing to swap
+    assert reader["far_goals"].keys() == what | {"far_data"}
+    assert reader["far_goals"]["far_data"]["per_task"].keys() == {"pushing", "picking"}
+    assert "weight" in reader
+    assert "weight" not in bc
+    assert "own share" in table
     far = OfflineDataset.open(swept / "datasets" / "causalworld-smoke-far")
     assert far.manifest["provenance"]["settings"]["goals"] == "space_b"
 
@@ -98,6 +105,31 @@ def test_an_episode_of_every_task_can_be_seen(swept, monkeypatch, capsys):
         assert {size for _, size in shown} == {(320, 240)}
 
 
+def test_a_swap_by_hand_reads_all_of_the_other_data(swept, monkeypatch, capsys):
+    monkeypatch.chdir(swept)
+    collect(CausalWorldCollectConfig(tasks=("pushing", "picking"), episodes=3, goals="space_b"), "datasets/few")
+    ask = ["evaluate", "runs/sweep/smoke/ra_bc_multi-4-0", "--retrieve-from", "few", "--goals", "space_b"]
+    assert main([*ask, "--episodes", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["per_task"]["all_tasks"].keys() == {"pushing", "picking"}
+    for option in (["--retrieve-from", "few"], ["--values", "shuffled"]):
+        assert main(["evaluate", "runs/sweep/smoke/bc-4-0", *option]) == 2
+        assert "reads nothing" in capsys.readouterr().err
+    (swept / "occupied").write_text("")
+    assert main(["evaluate", "runs/sweep/smoke/bc-4-0", "--films", "occupied/films"]) == 2
+    assert "choose another folder for the films" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_missing_simulator_is_told_before_anything_is_learnt(swept, monkeypatch, tmp_path):
+    def missing(environment):
+        raise UserError(f"{environment} needs packages")
+
+    monkeypatch.setattr("r2a.training.offline.require_world", missing)
+    run, dataset = choose_tasks(SMOKE, OfflineDataset.open(swept / "datasets" / "causalworld-smoke"))
+    with pytest.raises(UserError, match="causalworld needs packages"):
+        train(run, tmp_path / "run", dataset)
+    assert not (tmp_path / "run").exists()
+
+
 def test_data_of_another_rate_layout_or_task_are_refused(swept):
     dataset = OfflineDataset.open(swept / "datasets" / "causalworld-smoke")
     faster = replace(SMOKE, causalworld=replace(SMOKE.causalworld, skip_frame=5))
@@ -109,6 +141,9 @@ def test_data_of_another_rate_layout_or_task_are_refused(swept):
     looking = replace(SMOKE, causalworld=replace(SMOKE.causalworld, cameras=(1,)))
     with pytest.raises(UserError, match="shows numbers, and the run's worlds would not"):
         settle_tasks(looking, dataset)
+    told = replace(SMOKE, data=replace(SMOKE.data, task_input="one_hot"))
+    with pytest.raises(UserError, match=r"data.task-input is one_hot, but what is seen in causalworld tells the task"):
+        settle_tasks(told, dataset)
     with pytest.raises(UserError, match="has 2 tasks; 5 were asked for"):
         settle_tasks(LAPTOP, dataset)
     with pytest.raises(UserError, match="episodes of causalworld, not of babyai"):
@@ -132,7 +167,8 @@ def test_records_are_means_over_seeds_with_intervals():
     whole = next(r for r in records if r["arm"] == "bc" and r["task"] == "all")
     assert (whole["success"], whole["fractional"], whole["seeds"]) == (0.25, 0.6, 2)
     half = 12.706 * np.std([0.2, 0.3], ddof=1) / np.sqrt(2)
-    assert whole["low"] == pytest.approx(0.25 - half, abs=1e-4)
+    assert whole["high"] == pytest.approx(0.25 + half, abs=1e-4)
+    assert whole["low"] == 0.0  # a share is not below
     alone = next(r for r in records if r["arm"] == "ra_bc_multi" and r["task"] == "pushing")
     assert (alone["success"], alone["low"]) == (1.0, None)
     text = analysis.table(records)

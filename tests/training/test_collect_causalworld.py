@@ -1,18 +1,24 @@
 """Data sets of CausalWorld by the scripted expert, against the real simulator."""
 
 import json
+import multiprocessing
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 
 from r2a import cli
 from r2a.config import CausalWorldConfig, EncoderConfig
+from r2a.data.retrieval_batch import load_resident
 from r2a.environments.causalworld.expert import play_expert
 from r2a.environments.causalworld.gym import CausalWorldEnv
+from r2a.environments.causalworld.worlds import Worlds
 from r2a.errors import UserError
 from r2a.experiments.causalworld.presets import SMOKE
 from r2a.training.collect.causalworld import CausalWorldCollectConfig, collect
+from r2a.training.evaluate.causalworld import play, setting_of
+from r2a.training.evaluate.readers import arrange
 from r2a.training.metrics import read_metrics
 from r2a.training.offline import initial_state, train
 from r2a.training.tasks import choose_tasks
@@ -68,6 +74,36 @@ def test_the_data_do_not_depend_on_processes_or_other_tasks(made, tmp_path):
         np.testing.assert_array_equal(alone.columns[name], made[0].columns[name][3:])
 
 
+def test_a_simulator_that_is_killed_has_its_episodes_done_again(made, tmp_path, monkeypatch):
+    killed = []
+
+    def kill(*_):
+        if not killed:
+            killed.extend(multiprocessing.active_children())
+            for child in killed:
+                child.kill()
+
+    monkeypatch.setattr("r2a.training.collect.causalworld.SHARD_EPISODES", 1)
+    config = CausalWorldCollectConfig(**{**SETTINGS, "tasks": ("pushing",)}, workers=1)
+    again = collect(config, tmp_path / "again", watch=kill)
+    assert len(killed) == 1
+    for name in ("observation", "action", "reward", "fraction", "split"):
+        np.testing.assert_array_equal(again.columns[name], made[0].columns[name][3:])
+
+
+def test_episodes_last_as_long_as_is_asked_for(tmp_path):
+    config = CausalWorldCollectConfig(tasks=("pushing",), episodes=4, max_steps=9, skip_frame=50, workers=1)
+    dataset = collect(config, tmp_path / "short")
+    assert dataset.columns["length"].tolist() == [9] * 4
+    data = replace(SMOKE.data, num_tasks=1, tasks_per_step=1)
+    short = replace(SMOKE, data=data, causalworld=CausalWorldConfig(skip_frame=50, max_steps=3))
+    run, dataset = choose_tasks(short, dataset)
+    agent, own = initial_state(run, dataset).params, load_resident(dataset, run.data)
+    readers = arrange("all_tasks", run, jax.random.key(0))
+    with Worlds(["pushing"], setting_of(run.causalworld)) as worlds:
+        assert len(play(agent, own, run, worlds, readers, jax.random.key(1)).actions) == 3
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -75,6 +111,7 @@ def test_the_data_do_not_depend_on_processes_or_other_tasks(made, tmp_path):
         ({"tasks": ("pushing", "pushing")}, "each task once"),
         ({"episodes": 1}, "at least 2"),
         ({"ladder": (-0.1,)}, "noise of 0 or more"),
+        ({"max_steps": -1}, "the task's own"),
         ({"cameras": (3,)}, "some of 0, 1 and 2"),
     ],
 )
@@ -94,6 +131,8 @@ def test_an_agent_clones_and_acts_by_pictures(tmp_path):
     with pytest.raises(UserError, match=r"shows pictures of cameras \(0,\) with 32 pixels"):
         choose_tasks(blind, dataset)
     run, dataset = choose_tasks(replace(blind, causalworld=CausalWorldConfig(**seen)), dataset)
+    with pytest.raises(UserError, match=r"encoder.features is poses, which is for numbers"):
+        initial_state(replace(run, agent=SMOKE.agent), dataset)
     before = initial_state(run, dataset).params.encoder.torso.layers[0].weight
     state = train(run, tmp_path / "run", dataset)
     assert not np.array_equal(before, state.params.encoder.torso.layers[0].weight)  # pictures are learnt from

@@ -12,6 +12,7 @@ import jax
 import tyro
 from rich.table import Table
 
+from r2a.commands.evaluate.reading import require_reading
 from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
 from r2a.config import FoundValues
@@ -35,13 +36,13 @@ class Evaluate:
       r2a evaluate runs/ra_dqn-10-0
       r2a evaluate runs/ra_dqn-10-0 --retrieve-from datasets/other --source right --json
       r2a evaluate runs/ra_dqn-10-0 --values shuffled
-      r2a evaluate runs/ra_bc_multi-5-0 --goals space_b --retrieve-from datasets/far
+      r2a evaluate runs/ra_bc_multi-5-0 --goals space_b --retrieve-from datasets/far --episodes 20
       r2a evaluate runs/ra_bc_multi-5-0 --films films
     """
 
     run: tyro.conf.Positional[Path]
     retrieve_from: str = ""
-    """Name or path of the data set to read from (default: the one the agent was trained with)."""
+    """Name or path of the data set to read from, all of it (default: what the agent was trained with)."""
     source: Literal["right", "wrong", "random", "all_tasks", "all"] = "all"
     """Whose episodes are read: the evaluated task's, another one's, any one's, or all tasks' together; all: each of
     those that the agent was trained for."""
@@ -50,6 +51,8 @@ class Evaluate:
     or the mean of it all. An agent that does as well without the first has no use for what it reads."""
     goals: Literal["as_trained", "space_a", "space_b"] = "as_trained"
     """Where CausalWorld's goals lie: space_b is outside the range of the usual data."""
+    episodes: int = 0
+    """Episodes of every task for each retrieval batch (0: as many as while training)."""
     films: Path | None = None
     """Folder for a GIF of one episode of every task (CausalWorld; reads as --source says, or as trained)."""
     seed: int = 0
@@ -69,16 +72,23 @@ def main(argv: Sequence[str]) -> int:
             f"{dataset.path} is not what {options.run} was trained with any more; "
             f"to read from it all the same, say --retrieve-from {dataset.path}."
         )
+    if options.retrieve_from:  # however many episodes were learnt from
+        config = replace(config, data=replace(config.data, episodes_per_task=0))
     config, dataset = choose_tasks(config, dataset)
     names = config.data.tasks or GRIDROBOMAN.spec.task_names[: config.data.num_tasks]
     if dataset.task_names[: len(names)] != tuple(names):
         raise UserError(f"{dataset.path} has other tasks than {options.run} was trained on; choose another data set.")
-    config = replace(config, evaluation=replace(config.evaluation, values=options.values))
+    for option, asked in (("--retrieve-from", options.retrieve_from), ("--values", options.values != "as_read")):
+        require_reading(config.agent, option, bool(asked))
+    episodes = options.episodes or config.evaluation.episodes
+    config = replace(config, evaluation=replace(config.evaluation, values=options.values, episodes=episodes))
     for name, asked in (("--goals", options.goals != "as_trained"), ("--films", options.films is not None)):
         if asked and config.environment != "causalworld":
             raise UserError(f"{name} is for runs of CausalWorld, and {options.run} is one of {config.environment}.")
     if options.goals != "as_trained":
         config = replace(config, causalworld=replace(config.causalworld, goals=options.goals))
+    if options.films is not None:
+        make_folder(options.films)  # before anything is played, lest the figures be lost
     _, state = load_run(options.run, dataset)
     check_fits(dataset, config, to_learn=False)
     data = load_resident(dataset, config.data)
@@ -105,6 +115,14 @@ def main(argv: Sequence[str]) -> int:
     if options.films is not None:
         CONSOLE.print(f"The films: {options.films}")
     return 0
+
+
+def make_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as reason:
+        raise UserError(f"{folder} cannot be made ({reason.strerror}); choose another folder for the films.") from None
 
 
 def write_films(folder: Path, *played: Any) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import tyro
 from rich.table import Table
 
+from r2a.commands.evaluate.reading import require_reading
 from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
 from r2a.config import FoundValues
@@ -65,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
     run = load_run(options.run)
     if options.retrieve_from is not None:
         read_other(run, options.retrieve_from)
-    require_reading(run, "--values", options.values != "as_read")
+    require_reading(run.config.agent, "--values", options.values != "as_read")
     episodes = options.episodes or run.config.play.episodes
     play = replace(run.config.play, episodes=episodes)
     config = replace(run.config, play=play, seed=run.config.seed + options.seed)
@@ -92,15 +93,9 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def require_reading(run: OnlineRun, option: str, asked: bool) -> None:
-    """Refuse an option about reading, if it was asked for and the agent reads nothing."""
-    if asked and not run.config.agent.retrieval.reads:
-        raise UserError(f"This agent reads nothing: {option} makes no difference to it.")
-
-
 def read_other(run: OnlineRun, folder: Path) -> None:
     """Have a run's actors read from another run's replay."""
-    require_reading(run, "--retrieve-from", asked=True)
+    require_reading(run.config.agent, "--retrieve-from", asked=True)
     other = load_run(folder)
     mine, theirs = run.actors.lanes.spec, other.actors.lanes.spec
     if (mine.observation_shape, mine.action_names) != (theirs.observation_shape, theirs.action_names):

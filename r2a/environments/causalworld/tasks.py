@@ -19,8 +19,9 @@ Limits of ours:
   again until a finger fits between the blocks, and between the upper one and the goal of the lower (causal_world lets
   blocks start up to 3 cm inside each other, which throws them apart). They weigh what the blocks of the other tasks
   weigh (causal_world: 20 to 60 g, unseen by the agent).
-- space B: goals lie 11 to 13 cm from the centre (causal_world: 15 cm), since a finger cannot reach around a block
-  beyond that; stacked_blocks gets larger blocks (6.5 to 7.5 cm) instead of more levels.
+- space B: goals lie up to 13 cm from the centre (causal_world: 15 cm), since a finger cannot reach around a block
+  beyond that, and from 11 cm on (pick_and_place: 12), where space A ends; stacked_blocks gets larger blocks (6.5 to
+  7.5 cm) instead of more levels, at the same places.
 
 Success is `fractional_success`: the share of the goals' axis-aligned bounding boxes that the blocks' bounding boxes
 cover. A task counts as solved if it is above 0.9 at the last step. A cube at 45 degrees has the largest bounding box:
@@ -44,7 +45,8 @@ CUBE = 0.065
 BLOCK_MASS = 0.02
 WIDEST_BLOCK = 0.12  # below twice the smallest side, so that causal_world never splits a level into two blocks
 FARTHEST_START = 0.11
-NEAREST_IN_B, FARTHEST_GOAL = 0.11, 0.13
+FARTHEST_IN_A = {"pick_and_place": 0.12}
+USUALLY_FARTHEST_IN_A, FARTHEST_GOAL = 0.11, 0.13
 FINGER_ROOM = 0.022  # between blocks at the start: the width of a fingertip
 TRIES = 100
 
@@ -99,23 +101,24 @@ def draw_start(world: Any, goals: str) -> None:
     for _ in range(TRIES):
         # From the default start each time: a refused draw must leave no trace of the episode before.
         task._current_starting_state = task._default_starting_state
-        goal = _stack_sizes(goals) if task.get_task_name() == "stacked_blocks" else _near(task.sample_new_goal())
+        name = task.get_task_name()
+        goal = _stack_sizes(goals) if name == "stacked_blocks" else _near(name, task.sample_new_goal())
         accepted, _, changed = task.reset_task(goal, check_bounds=False)
         if changed:
             world._reset_observations_space()
-        if accepted and (task.get_task_name() != "stacked_blocks" or _scatter(world)):
+        if accepted and (name != "stacked_blocks" or _scatter(world)):
             world._episode_length = 0
             task._set_task_state()
             return
-    raise RuntimeError(f"no start of {task.get_task_name()} was accepted in {TRIES} draws")
+    raise UserError(f"No start of {task.get_task_name()} was accepted in {TRIES} draws; choose another seed.")
 
 
-def _near(goal: dict[str, Any]) -> dict[str, Any]:
-    """A goal no farther from the centre than the fingers reach around a block."""
+def _near(task: str, goal: dict[str, Any]) -> dict[str, Any]:
+    """A goal no farther from the centre than the fingers reach around a block; one of space B stays outside of A."""
     for name, change in goal.items():
         place = change.get("cylindrical_position")
         if place is not None and name.startswith("goal") and place[0] > FARTHEST_GOAL:
-            place[0] = np.random.uniform(NEAREST_IN_B, FARTHEST_GOAL)
+            place[0] = np.random.uniform(FARTHEST_IN_A.get(task, USUALLY_FARTHEST_IN_A), FARTHEST_GOAL)
     return goal
 
 

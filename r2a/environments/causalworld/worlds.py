@@ -67,14 +67,25 @@ class Worlds:
         """Begin an episode in every world."""
         for group, own in zip(self._groups, np.split(np.asarray(seeds), self._ends), strict=True):
             group.ask(("reset", own.tolist()))
-        return np.concatenate([group.answer() for group in self._groups])
+        return np.concatenate(self._answers())
 
     def step(self, actions: Float32[np.ndarray, "n a"]) -> Steps:
         """One step of every world whose episode is not over."""
         for group, own in zip(self._groups, np.split(np.asarray(actions), self._ends), strict=True):
             group.ask(("step", own))
-        answers = [group.answer() for group in self._groups]
-        return Steps(*(np.concatenate(column) for column in zip(*answers, strict=True)))
+        return Steps(*(np.concatenate(column) for column in zip(*self._answers(), strict=True)))
+
+    def _answers(self) -> list[Any]:
+        """What every group answers; if one refuses, the others are heard first, so that no answer is left behind."""
+        answers, refusal = [], None
+        for group in self._groups:
+            try:
+                answers.append(group.answer())
+            except UserError as error:
+                refusal = refusal or error
+        if refusal is not None:
+            raise refusal
+        return answers
 
     def close(self) -> None:
         """End the processes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,21 +59,21 @@ def summarise(runs: list[Run]) -> list[dict[str, Any]]:
     for (arm, demonstrations), members in grouped(runs).items():
         for task in (ALL, *next(iter(members[0]["per_task"].values()))):
             solved, covered = zip(*(figures_of(run, task) for run in members), strict=True)
-            interval = t_interval(solved)
-            ends = (round(interval.low, 4), round(interval.high, 4)) if len(members) > 1 else (None, None)
-            records.append(
-                {
-                    "arm": arm,
-                    "task": task,
-                    "demonstrations": demonstrations,
-                    "seeds": len(members),
-                    "success": round(interval.mean, 4),
-                    "fractional": round(float(np.mean(covered)), 4),
-                    "low": ends[0],
-                    "high": ends[1],
-                }
-            )
+            about = {"arm": arm, "task": task, "demonstrations": demonstrations, "seeds": len(members)}
+            records.append(about | over_seeds(solved, covered))
     return records
+
+
+def over_seeds(solved: Sequence[float], covered: Sequence[float]) -> dict[str, Any]:
+    """Mean success and coverage, and the interval of success: that of a share, which never leaves [0, 1]."""
+    mean, low, high = t_interval(solved)
+    several = len(solved) > 1
+    return {
+        "success": round(mean, 4),
+        "fractional": round(float(np.mean(covered)), 4),
+        "low": round(max(low, 0.0), 4) if several else None,
+        "high": round(min(high, 1.0), 4) if several else None,
+    }
 
 
 def table(records: list[dict[str, Any]]) -> str:
@@ -107,17 +108,25 @@ def far_table(runs: list[Run]) -> str:
             cells = []
             for name in ("training_data", "far_data"):
                 own = [found[name] for found in members if name in found]
-                interval = t_interval([found["success"] for found in own]) if own else None
-                ends = (interval.low, interval.high) if interval and len(own) > 1 else (None, None)
-                record = interval and {
-                    "success": interval.mean,
-                    "fractional": float(np.mean([found["fractional"] for found in own])),
-                    "low": ends[0],
-                    "high": ends[1],
-                }
-                cells.append(described(record) if record else "reads nothing")
+                figures = [[found[figure] for found in own] for figure in ("success", "fractional")]
+                cells.append(described(over_seeds(*figures)) if own else "reads nothing")
             lines.append([label, *cells, str(len(members))])
     return markdown(lines) if len(lines) > 1 else ""
+
+
+def reading_table(runs: list[Run]) -> str:
+    """Of what RA-BC multi-task reads on each task: the share that is its own, and whose episodes have the largest."""
+    sizes = sorted({run["demonstrations"] for run in runs if run["arm"] == "ra_bc_multi"})
+    lines = [["read on, own share; most from", *(f"{size:,} demonstrations" for size in sizes)]]
+    members = [[r for r in runs if (r["arm"], r["demonstrations"]) == ("ra_bc_multi", size)] for size in sizes]
+    tasks = list(next(iter(members[0][0]["per_task"].values()))) if sizes else []
+    for place, task in enumerate(tasks):
+        cells = []
+        for own in members:
+            share = np.mean([run["weight"] for run in own], axis=0)[place]
+            cells.append(f"{100 * share[place]:.0f} %; {tasks[int(share.argmax())]} {100 * share.max():.0f} %")
+        lines.append([task, *cells])
+    return markdown(lines) if sizes else ""
 
 
 def described(record: dict[str, Any] | None) -> str:
@@ -159,7 +168,7 @@ def analyse(results: Path, scale: str) -> str:
     records = summarise(runs)
     folder = results if scale == "laptop" else results / scale
     atomic_write_text(folder / "summary.json", json.dumps(records, indent=1) + "\n")
-    tables = "\n".join(part for part in (table(records), far_table(runs)) if part)
+    tables = "\n".join(part for part in (table(records), reading_table(runs), far_table(runs)) if part)
     atomic_write_text(folder / "table.md", tables)
     if runs:
         plot_by_demonstrations(runs, folder / "success_by_demonstrations.png")

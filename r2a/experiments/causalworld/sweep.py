@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,22 +108,30 @@ def make_dataset(scale: str, path: Path) -> None:
 def far_goals(run: SweepRun, config: RunConfig, agent: Agent, source: str) -> dict[str, Any]:
     """Swap at test time: goals outside the training range, reading the training data, then data that have such goals.
 
-    Nothing is trained in between. An agent that reads nothing is evaluated once.
+    Nothing is trained in between. An agent that reads nothing is evaluated once. Left out where no data with far goals
+    lie beside the training data.
     """
-    scale = SCALES[run.scale]
-    if run.demonstrations != max(scale.demonstrations) or not (Path(f"{source}{FAR}") / MANIFEST).is_file():
+    scale, training = SCALES[run.scale], find_dataset(source).path
+    far = training.with_name(training.name + FAR)
+    if run.demonstrations != max(scale.demonstrations) or not (far / MANIFEST).is_file():
         return {}
     config = replace(config, evaluation=scale.far_evaluation, causalworld=replace(config.causalworld, goals="space_b"))
-    found = {}
     every = replace(config, data=replace(config.data, episodes_per_task=0))
-    for name, path, chosen in (("training_data", source, config), ("far_data", f"{source}{FAR}", every)):
+    found: dict[str, Any] = {"evaluation": asdict(scale.far_evaluation), "dataset": find_dataset(far).fingerprint}
+    for name, path, chosen in (("training_data", training, config), ("far_data", far, every)):
         if name == "far_data" and not config.agent.retrieval.reads:
             break
         _, dataset = choose_tasks(chosen, find_dataset(path))
-        data, key = load_resident(dataset, config.data), jax.random.key(20_000 + run.seed)
-        played = evaluate(agent, data, config, config.data.tasks, sources_to_evaluate(config)[0], key)
+        data, key, names = load_resident(dataset, config.data), jax.random.key(20_000 + run.seed), config.data.tasks
+        played = evaluate(agent, data, config, names, sources_to_evaluate(config)[0], key)
         assert played.fraction is not None
-        found[name] = {"success": played.mean(), "fractional": float(played.fraction.mean())}
+        covered = played.fraction.mean((1, 2))
+        found[name] = {
+            "success": played.mean(),
+            "fractional": float(covered.mean()),
+            "per_task": dict(zip(names, map(float, played.per_task()), strict=True)),
+            "covered": dict(zip(names, map(float, covered), strict=True)),
+        }
     return {"far_goals": found}
 
 

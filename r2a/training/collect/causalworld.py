@@ -45,6 +45,8 @@ class CausalWorldCollectConfig:
     still would be missing otherwise, and a cloned policy that comes to rest would stay there."""
     skip_frame: int = 10
     """Steps of the simulation, at 250 a second, that an action lasts."""
+    max_steps: int = 0
+    """Steps of an episode (0: as many as the task has, 75 to 150)."""
     goals: Literal["space_a", "space_b"] = "space_a"
     """Where goals lie; space_b is farther out."""
     cameras: tuple[int, ...] = ()
@@ -68,6 +70,7 @@ class CausalWorldCollectConfig:
         )
         require(0 <= self.stalls < 1, "stalls", self.stalls, "it must lie between 0 and 1")
         require_positive(self, "skip_frame", "workers")
+        require(self.max_steps >= 0, "max-steps", self.max_steps, "it must be 0 (the task's own) or more")
         require_cameras("", self.cameras)
         require(self.seed >= 0, "seed", self.seed, "it must not be negative")
         require(
@@ -118,7 +121,7 @@ def _shard_tasks(config: CausalWorldCollectConfig, name: str, folder: Path) -> l
             start,
             tuple(noise[start : start + SHARD_EPISODES]),
             config.stalls,
-            Setting(config.skip_frame, None, config.goals, config.cameras, config.side),
+            Setting(config.skip_frame, config.max_steps or None, config.goals, config.cameras, config.side),
             config.seed,
         )
         for start in range(0, config.episodes, SHARD_EPISODES)

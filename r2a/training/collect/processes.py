@@ -15,7 +15,7 @@ Task = TypeVar("Task")
 
 
 MOST_ENDS = 3
-"""Processes that one task may lose: more are no accident."""
+"""As many processes lost by one task are no accident."""
 
 
 def in_processes(function: Callable[[Task], None], tasks: Sequence[Task], workers: int) -> Iterator[Task]:

@@ -19,7 +19,24 @@ from r2a.training.evaluate.sources import (
     what_matters,
 )
 
-__all__ = ["Evaluation", "Source", "evaluate", "score_name", "source_tasks", "sources_to_evaluate", "what_matters"]
+__all__ = [
+    "Evaluation",
+    "Source",
+    "evaluate",
+    "require_world",
+    "score_name",
+    "source_tasks",
+    "sources_to_evaluate",
+    "what_matters",
+]
+
+
+def require_world(environment: str) -> None:
+    """Refuse an environment whose packages are missing, in a sentence that says how to install them."""
+    if environment == "causalworld":
+        import r2a.environments.causalworld.gym
+    elif environment == "babyai":
+        import r2a.training.evaluate.babyai  # noqa: F401
 
 
 def evaluate(

@@ -15,7 +15,6 @@ from r2a.agents.agent import Agent
 from r2a.config import CausalWorldConfig, RunConfig
 from r2a.data.retrieval_batch import ResidentData
 from r2a.environments.causalworld import SOLVED
-from r2a.environments.causalworld.gym import CausalWorldEnv
 from r2a.environments.causalworld.worlds import Setting, Worlds
 from r2a.training.evaluate.readers import Readers, act, arrange, begin, gather, prepare
 from r2a.training.evaluate.sources import Evaluation, Source, what_matters
@@ -45,7 +44,7 @@ def evaluate(
     world = config.causalworld
     one_batch = replace(config, evaluation=replace(config.evaluation, retrieval_batches=1))
     parts: list[Evaluation] = []
-    played = arrange(source, one_batch, key).task.ravel()
+    played = np.repeat(np.arange(config.data.num_tasks), config.evaluation.episodes)
     with Worlds([task_names[int(task)] for task in played], setting_of(world), world.processes) as worlds:
         for batch_key in jax.random.split(key, config.evaluation.retrieval_batches):
             source_key, play_key = jax.random.split(batch_key)
@@ -54,14 +53,13 @@ def evaluate(
     scores, fraction = (
         np.concatenate([getattr(part, name) for part in parts], axis=1) for name in ("scores", "fraction")
     )
-    return Evaluation(
-        scores, fraction, np.mean(np.stack([part.weight for part in parts if part.weight is not None]), axis=0)
-    )
+    weights = [part.weight for part in parts if part.weight is not None]
+    return Evaluation(scores, fraction, np.mean(np.stack(weights), axis=0) if weights else None)
 
 
 def setting_of(world: CausalWorldConfig) -> Setting:
     """How the worlds of a run are made."""
-    return Setting(world.skip_frame, None, world.goals, world.cameras, world.side)
+    return Setting(world.skip_frame, world.max_steps or None, world.goals, world.cameras, world.side)
 
 
 def play(
@@ -113,7 +111,8 @@ def _pictures(
     task: str, config: RunConfig, seed: int, actions: Float32[np.ndarray, "T a"]
 ) -> Iterator[UInt8[np.ndarray, "h w 3"]]:
     world = config.causalworld
-    environment = CausalWorldEnv(task, world.skip_frame, goals=world.goals, render_mode="rgb_array")
+    seen = setting_of(world)._replace(cameras=())
+    environment = seen.make(task, render_mode="rgb_array")
     environment.reset(seed=seed)
     yield environment.render()  # pyright: ignore[reportReturnType]
     for action in actions[: environment.max_steps]:

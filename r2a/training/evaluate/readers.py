@@ -43,6 +43,8 @@ def gather(readers: Readers, scores: np.ndarray, weight: np.ndarray, config: Run
     tasks, batches = config.data.num_tasks, config.evaluation.retrieval_batches
     order = np.argsort(readers.task.ravel(), kind="stable")
     ordered = scores[order].reshape(tasks, batches, -1)
+    if not config.agent.retrieval.reads:
+        return Evaluation(ordered)
     read = weight.reshape(len(order), -1)[order].reshape(tasks, -1, tasks).sum(1)
     return Evaluation(ordered, weight=read / np.maximum(read.sum(1, keepdims=True), 1e-9))
 
@@ -80,7 +82,7 @@ def act(
 ) -> tuple[Action, AgentState, Float[Array, "G b tasks"]]:
     """One step of all agents, and the retrieval weight that each task's episodes got so far; consumes `key`.
 
-    A continuous action is the likeliest; among numbered ones, some are random.
+    A continuous action is the mean of the heaviest component; among numbered ones, some are random.
     """
 
     def one(state: AgentState, frame: Frames, encoded: EncodedBatch | None, key: PRNGKeyArray) -> Any:
