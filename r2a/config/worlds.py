@@ -91,7 +91,8 @@ class CausalWorldConfig:
     goals: Literal["space_a", "space_b"] = "space_a"
     """Where goals lie: space_a, as in the data; space_b, outside of that."""
     cameras: tuple[int, ...] = ()  # App. CausalWorld: "visual observations"; ours are numbers by default
-    """Cameras (0, 1, 2) whose pictures of table and goal the agent sees in place of numbers, as the data have them."""
+    """Cameras (0, 1, 2) whose pictures of table and goal the agent sees in place of numbers, as the data have them;
+    encoder.features must then be one for pictures, such as strided_half."""
     side: Literal[128, 64, 32] = 64  # causal_world's has 128
     """Pixels of a picture's side."""
     processes: int = 1

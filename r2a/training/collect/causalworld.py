@@ -51,7 +51,7 @@ class CausalWorldCollectConfig:
     """Where goals lie; space_b is farther out."""
     cameras: tuple[int, ...] = ()
     """Cameras (0, 1, 2) whose pictures of table and goal are recorded in place of numbers; 25 kB a step and camera with
-    64 pixels to a side."""
+    64 pixels to a side. Train with the same causalworld.cameras, and encoder.features strided_half."""
     side: Literal[128, 64, 32] = 64
     """Pixels of a picture's side."""
     retrieval_fraction: float = 0.25
