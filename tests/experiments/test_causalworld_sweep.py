@@ -26,7 +26,6 @@ from r2a.training.tasks import choose_tasks, settle_tasks
     ("name", "changed"),
     [
         ("ra_bc_multi", set()),
-        ("bc_auxiliary", {"agent.retrieval.variant"}),
         ("ra_bc_single", {"data.retrieve_from"}),
         ("ra_bc_random", {"data.retrieve_from"}),
     ],

@@ -39,7 +39,7 @@ class Train:
     ra_rdqn_multi_no_ib, without information bottleneck; ra_rdqn_random, from a random level's; rdqn, without retrieval.
 
     Agents of causalworld: ra_bc_multi, which reads from all tasks' data; ra_bc_single, from its own task's;
-    ra_bc_random, from a random task's; bc, without retrieval; bc_auxiliary, the same with retrieval's auxiliary losses.
+    ra_bc_random, from a random task's; bc, without retrieval.
 
     Examples:
       r2a train gridroboman --agent ra_dqn --data.num-tasks 10

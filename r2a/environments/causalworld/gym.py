@@ -98,7 +98,7 @@ class CausalWorldEnv(gymnasium.Env[np.ndarray, np.ndarray]):
             raise gymnasium.error.ResetNeeded("call reset before the first step")
         tips = self._world.get_robot().get_latest_full_state()["end_effector_positions"].reshape(3, 3)
         joints = kinematics.joints(tips + kinematics.REACH * _checked(action).reshape(3, 3))
-        _, reward, _, _ = self._world.step(layout.scale(joints, layout.JOINT_LOW, layout.JOINT_HIGH))
+        _, reward, _, _ = self._world.step(layout.scale(joints, kinematics.JOINT_LOW, kinematics.JOINT_HIGH))
         self._steps += 1
         return self._observe(), float(reward), False, self._steps >= self.max_steps, self._info()
 

@@ -19,7 +19,8 @@ SIDE = 0.014 + 0.03745 + 0.008
 YAW = -np.pi / 2 - np.arange(FINGERS) * 2 * np.pi / 3
 _COS, _SIN = np.cos(YAW), np.sin(YAW)
 REACH = 0.05  # how far along an axis an action of 1 sends a fingertip
-LOW, HIGH = np.array([-1.57, -1.2, -3.0]), np.array([1.0, 1.57, 3.0])
+JOINT_LOW = np.tile([-1.57, -1.2, -3.0], FINGERS)  # hip, knee, ankle of each finger
+JOINT_HIGH = np.tile([1.0, 1.57, 3.0], FINGERS)
 
 
 def tips(joints: np.ndarray) -> np.ndarray:
@@ -44,4 +45,4 @@ def joints(targets: np.ndarray) -> np.ndarray:
     # Of the two ways to bend, the one with the knee outwards: so the robot rests, and so the fingers do not meet.
     ankle = -np.arccos(np.clip((x**2 + down**2) / (2 * LINK**2) - 1.0, -1.0, 1.0))
     knee = np.arctan2(-x, down) - ankle / 2
-    return np.clip(np.stack([hip, knee, ankle], axis=1), LOW, HIGH).ravel()
+    return np.clip(np.stack([hip, knee, ankle], axis=1).ravel(), JOINT_LOW, JOINT_HIGH)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from r2a.environments.causalworld.kinematics import JOINT_HIGH, JOINT_LOW
 from r2a.errors import UserError
 
 MAX_BLOCKS = 2
@@ -30,8 +31,6 @@ RELATIONS_AT, RELATION_SIZE = OBSTACLE_AT + GOAL_SIZE, 24
 SIZE = RELATIONS_AT + MAX_BLOCKS * RELATION_SIZE
 LIMIT = 10.0  # of any number: a block that is thrown, or falls off the table, must not leave the space
 
-JOINT_LOW = np.array([-1.57, -1.2, -3.0] * 3)
-JOINT_HIGH = np.array([1.0, 1.57, 3.0] * 3)
 PLACE_LOW, PLACE_HIGH = np.array([-0.1, -0.1, 0.0]), np.array([0.1, 0.1, 0.2])
 SIDE_LOW, SIDE_HIGH = 0.0, 0.13
 JOINT_SPEED, SPEED, TURN, TYPE = 1.0, 0.1, np.pi, 10.0

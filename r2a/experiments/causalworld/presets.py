@@ -109,7 +109,7 @@ SMOKE = replace(
 )
 
 PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE}
-CONTROLS = ("ra_bc_random", "bc_auxiliary")
+CONTROLS = ("ra_bc_random",)
 """Not in the paper."""
 ARMS = ("ra_bc_multi", "bc", "ra_bc_single", *CONTROLS)
 
@@ -118,13 +118,11 @@ def arm(config: RunConfig, name: str) -> RunConfig:
     """One row of Table 2: what differs from RA-BC with a multi-task retrieval batch, and nothing else.
 
     bc: no retrieval; single: reads from the episodes of its own task; random: reads a random task's episodes in
-    training and test; bc_auxiliary: no retrieval, but the auxiliary losses.
+    training and test.
     """
     retrieval, data = config.agent.retrieval, config.data
     if name == "bc":
         retrieval = RetrievalConfig(variant="none")  # none of its settings: they could not matter
-    elif name == "bc_auxiliary":
-        retrieval = replace(retrieval, variant="auxiliary_only")
     elif name == "ra_bc_single":
         data = replace(data, retrieve_from="same_task")
     elif name == "ra_bc_random":
