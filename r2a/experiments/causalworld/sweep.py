@@ -45,7 +45,7 @@ SCALES: dict[str, SweepScale] = {
     "laptop": SweepScale(
         LAPTOP,
         (10, 50, 250),
-        50,
+        250,
         3,
         replace(LAPTOP.evaluation, episodes=13, retrieval_batches=4),
         replace(LAPTOP.evaluation, episodes=10, retrieval_batches=2),
