@@ -61,7 +61,7 @@ def squashed_q_lambda_error(
     goes_on: Bool[Array, " T"],
     mix: float,
 ) -> Float[Array, " T"]:
-    """h(G_t) - Q(s_t, a_t) with Q(lambda) returns and double Q-learning, along one sequence (Table 2).
+    """h(G_t) - Q(s_t, a_t) with Q(lambda) returns and double Q-learning, along one sequence (Table 3).
 
     Q-values live on h's scale. Where a sequence does not go on (`goes_on` is false: its steps end, but not in a
     terminal state), the return is that of one step.

@@ -40,7 +40,7 @@ class CoreConfig:
 
     kind: Literal["none", "gru"] = "none"
     """none: nothing, as DQN; gru: a GRU over what was seen, done and got, as recurrent DQN."""
-    size: int = 512  # App. BabyAI, Table 4
+    size: int = 512  # App. BabyAI, Table 6
     """Numbers in the memory, and in the agent state."""
 
     def __post_init__(self) -> None:

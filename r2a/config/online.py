@@ -43,7 +43,7 @@ class PlayConfig:
 
     episodes: int = 10
     """Episodes, side by side."""
-    epsilon: float = 0.01  # Table 2
+    epsilon: float = 0.01  # Table 3
     """Share of random actions."""
 
     def __post_init__(self) -> None:

@@ -10,25 +10,25 @@ from r2a.config.rules import require, require_positive
 
 @dataclass(frozen=True)
 class ReplayConfig:
-    """The replay of sequences (App. Atari, Table 2; R2D2)."""
+    """The replay of sequences (App. Atari, Table 3; R2D2)."""
 
-    kind: Literal["prioritised", "uniform"] = "prioritised"  # Table 2
+    kind: Literal["prioritised", "uniform"] = "prioritised"  # Table 3
     """uniform: every sequence is as likely as any other."""
-    capacity: int = 100_000  # Table 2
+    capacity: int = 100_000  # Table 3
     """Blocks of `period` steps that are kept; a sequence begins with each."""
-    minimum: int = 5_000  # Table 2
+    minimum: int = 5_000  # Table 3
     """Sequences that must be there before anything is learnt."""
-    trace: int = 80  # Table 2
+    trace: int = 80  # Table 3
     """Steps in a sequence."""
-    period: int = 40  # Table 2
+    period: int = 40  # Table 3
     """Steps between the starts of two sequences."""
     burn_in: int = 0  # ours: not listed in the paper
     """Steps before a sequence, over which the memory is brought up to date and nothing is learnt."""
     stack: int = 1  # ours
     """Frames that make one observation: the newest and those just before it, put together when a sequence is read."""
-    priority_exponent: float = 0.9  # Table 2
+    priority_exponent: float = 0.9  # Table 3
     """How much likelier a sequence with a larger error is drawn (0: not at all)."""
-    importance_exponent: float = 0.6  # Table 2
+    importance_exponent: float = 0.6  # Table 3
     """How much of that is undone by the weight of a sequence in the loss (0: nothing, 1: all)."""
     priority_floor: float = 1e-6  # ours
     """Lowest priority, so that a sequence without any error may be drawn again."""

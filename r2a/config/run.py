@@ -32,33 +32,33 @@ class LossWeights:
 
 @dataclass(frozen=True)
 class LearnerConfig:
-    """Double DQN (App. gridroboman hyperparameters, Table 3), or behaviour cloning (Sec. 3.4)."""
+    """Double DQN (App. gridroboman hyperparameters, Table 5), or behaviour cloning (Sec. 3.4)."""
 
     objective: Literal["q_learning", "cloning"] = "q_learning"
     """q_learning: the values of actions; cloning: the actions in the data, whatever they brought."""
 
-    optimiser: Literal["adam", "muon"] = "adam"  # Table 3
+    optimiser: Literal["adam", "muon"] = "adam"  # Table 5
     """muon: orthogonalised steps for all parameters with two axes, Adam for all else."""
-    learning_rate: float = 3e-4  # Table 3
+    learning_rate: float = 3e-4  # Table 5
     """At its peak, if there is a schedule."""
     schedule_steps: int = 0  # ours
     """Over this many steps the learning rate rises from a tenth in the first twentieth, and falls to a tenth again in
     the second half (0: it is constant)."""
     adam_epsilon: float = 1e-8  # ours: optax's default
     """Added to Adam's denominator."""
-    clip_norm: float = 40.0  # App. Atari, Table 2
+    clip_norm: float = 40.0  # App. Atari, Table 3
     """Longest gradient."""
-    discount: float = 0.99  # Table 3
+    discount: float = 0.99  # Table 5
     """Of future rewards."""
-    huber: float = 1.0  # Table 3
+    huber: float = 1.0  # Table 5
     """Size of a TD error from which on the loss is linear."""
-    returns: Literal["one_step", "squashed_lambda"] = "one_step"  # Table 3; squashed_lambda: Table 2, R2D2
+    returns: Literal["one_step", "squashed_lambda"] = "one_step"  # Table 5; squashed_lambda: Table 3, R2D2
     """one_step: double Q-learning; squashed_lambda: that with Q(lambda) returns, on the scale of h(x)."""
-    mix: float = 0.8  # Table 2: Q's lambda
+    mix: float = 0.8  # Table 3: Q's lambda
     """lambda of those returns."""
     priority_peak: float = 0.9  # R2D2's eta
     """Share of the largest TD error, against the mean, in a sequence's priority."""
-    target_period: int = 2500  # Table 3
+    target_period: int = 2500  # Table 5
     """Learner steps between two copies to the target network."""
     weights: LossWeights = field(default_factory=LossWeights)
 
@@ -148,7 +148,7 @@ class EvaluationConfig:
     values: FoundValues = "as_read"
     """What is found where the agent reads: what happened next there; what happened next at another state of the batch;
     or the mean of it all. An agent that does as well without the first has no use for what it reads."""
-    epsilon: float = 6.5e-4  # Table 3
+    epsilon: float = 6.5e-4  # Table 5
     """Share of random actions."""
     steps: int = 128  # ours
     """Longest episode of BabyAI; gridroboman's all have 50 steps."""

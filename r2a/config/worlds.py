@@ -1,4 +1,4 @@
-"""How the games that are played online are set up."""
+"""How games and simulators are set up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worlds agents act in; importing this room registers them with Gymnasium.
+"""The worlds agents act in; importing this package registers them with Gymnasium.
 
 By name only: what an environment needs (jax, minigrid) is imported when somebody makes one. Processes that only step
 BabyAI never load jax.

@@ -49,6 +49,8 @@ class OfflineExperiment(Experiment[OfflineRun]):
     """What the names of further data sets add to that of a scale's own."""
     further: Callable[[Any, RunConfig, Agent, str], dict[str, Any]] = lambda run, config, agent, source: {}
     """More figures of a finished run: of its settings, its agent, and its data set's path."""
+    further_fits: Callable[[dict[str, Any], Any, str], bool] = lambda result, run, source: True
+    """Whether a result has them, and of the data that are there now."""
 
     @property
     def scales(self) -> tuple[str, ...]:
@@ -83,6 +85,7 @@ class OfflineExperiment(Experiment[OfflineRun]):
             config_from_dict(RunConfig, result["config"]) == config
             and result.get("dataset") == dataset.fingerprint
             and evaluated == asdict(run.final_evaluation())
+            and self.further_fits(result, run, source)
         )
 
     def do(self, run: OfflineRun, source: str, folder: Path) -> dict[str, Any]:

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-
-# Two-sided 95 % points of Student's t by degrees of freedom; beyond the table the normal distribution will do.
-T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+from scipy.special import stdtrit
 
 
 class Interval(NamedTuple):
@@ -25,7 +23,8 @@ def t_interval(values: Sequence[float]) -> Interval:
     mean = float(numbers.mean())
     if len(numbers) < 2:
         return Interval(mean, mean, mean)
-    half = T_95.get(len(numbers) - 1, 1.96) * float(numbers.std(ddof=1)) / len(numbers) ** 0.5
+    quantile = float(stdtrit(len(numbers) - 1, 0.975))  # of Student's t
+    half = quantile * float(numbers.std(ddof=1)) / len(numbers) ** 0.5
     return Interval(mean, mean - half, mean + half)
 
 

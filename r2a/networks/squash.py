@@ -1,4 +1,4 @@
-"""h(x), which brings returns of any size to one scale (App. Atari, Table 2; MuZero's and R2D2's)."""
+"""h(x), which brings returns of any size to one scale (App. Atari, Table 3; MuZero's and R2D2's)."""
 
 from __future__ import annotations
 

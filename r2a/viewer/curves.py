@@ -59,11 +59,11 @@ class Points(NamedTuple):
     high: np.ndarray
 
 
-def curves_of_sources(runs: Sequence[Metrics]) -> dict[str, Curve]:
-    """The return of one agent reading the right, a wrong and a random task's data, where it was measured."""
+def curves_of_sources(runs: Sequence[Metrics], reads: bool = True) -> dict[str, Curve]:
+    """The score of one agent reading the right, a wrong and a random task's data, where it was measured."""
     seen = {name for run in runs for line in run for name in line}
     return {
-        f"reading {SOURCE_NAMES[source]}": Curve(runs, f"eval/{source}", colour)
+        f"reading {SOURCE_NAMES[source]}" if reads else "without retrieval": Curve(runs, f"eval/{source}", colour)
         for source, colour in SOURCE_COLOURS.items()
         if f"eval/{source}" in seen
     }

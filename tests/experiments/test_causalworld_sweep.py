@@ -16,7 +16,7 @@ from r2a.data.dataset import OfflineDataset
 from r2a.errors import UserError
 from r2a.experiments.causalworld import analysis
 from r2a.experiments.causalworld.presets import ARMS, CONTROLS, LAPTOP, PRESETS, SMOKE, arm
-from r2a.experiments.causalworld.sweep import SCALES, all_runs
+from r2a.experiments.causalworld.sweep import EXPERIMENT, SCALES, all_runs
 from r2a.training.collect.causalworld import CausalWorldCollectConfig, collect
 from r2a.training.offline import train
 from r2a.training.tasks import choose_tasks, settle_tasks
@@ -87,6 +87,10 @@ def test_a_sweep_goes_from_collecting_to_the_table(swept):
     assert "weight" in reader
     assert "weight" not in bc
     assert "own share" in table
+    run, data = next(iter(all_runs("smoke"))), str(swept / "datasets" / "causalworld-smoke")
+    assert EXPERIMENT.comes_from(reader, run, data)
+    for far_goals in ({}, reader["far_goals"] | {"dataset": "other"}):
+        assert not EXPERIMENT.comes_from(reader | {"far_goals": far_goals}, run, data)
     far = OfflineDataset.open(swept / "datasets" / "causalworld-smoke-far")
     assert far.manifest["provenance"]["settings"]["goals"] == "space_b"
 
@@ -161,15 +165,16 @@ def run(name, demonstrations, seed, solved, covered):
 
 
 def test_records_are_means_over_seeds_with_intervals():
-    runs = [run("bc", 10, 0, 0.4, 0.5), run("bc", 10, 1, 0.6, 0.7), run("ra_bc_multi", 10, 0, 1.0, 0.9)]
+    seeds = [run("bc", 10, 0, 0.4, 0.5), run("bc", 10, 1, 0.6, 0.7), run("bc", 10, 2, 0.2, 0.6)]
+    runs = [*seeds, run("ra_bc_multi", 10, 0, 1.0, 0.9), run("ra_bc_multi", 10, 1, 1.0, 0.9)]
     records = analysis.summarise(runs)
     whole = next(r for r in records if r["arm"] == "bc" and r["task"] == "all")
-    assert (whole["success"], whole["fractional"], whole["seeds"]) == (0.25, 0.6, 2)
-    half = 12.706 * np.std([0.2, 0.3], ddof=1) / np.sqrt(2)
-    assert whole["high"] == pytest.approx(0.25 + half, abs=1e-4)
+    assert (whole["success"], whole["fractional"], whole["seeds"]) == (0.2, 0.6, 3)
+    half = 4.303 * np.std([0.2, 0.3, 0.1], ddof=1) / np.sqrt(3)
+    assert whole["high"] == pytest.approx(0.2 + half, abs=1e-4)
     assert whole["low"] == 0.0  # a share is not below
     alone = next(r for r in records if r["arm"] == "ra_bc_multi" and r["task"] == "pushing")
-    assert (alone["success"], alone["low"]) == (1.0, None)
+    assert (alone["success"], alone["low"]) == (1.0, None)  # of two that are alike one cannot tell
     text = analysis.table(records)
-    assert "| BC | 25 % (" in text
-    assert "| pushing | 50 % (60) | 100 % (90) |" in text
+    assert "| BC | 20 % (" in text
+    assert "| pushing | 40 % (60) | 100 % (90) |" in text

@@ -99,6 +99,6 @@ def test_only_the_small_dqn_that_is_told_its_task_has_a_learning_rate_of_its_own
 def test_t_interval_by_hand():
     mean, low, high = t_interval([1.0, 2.0, 3.0])
     assert mean == 2.0
-    assert high - mean == pytest.approx(4.303 / 3**0.5, rel=1e-6)
+    assert high - mean == pytest.approx(4.302653 / 3**0.5, rel=1e-6)
     assert mean - low == pytest.approx(high - mean)
     assert t_interval([5.0]) == (5.0, 5.0, 5.0)

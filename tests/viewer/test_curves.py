@@ -33,6 +33,7 @@ def test_a_curve_without_points_is_empty(curve):
 def test_a_source_that_was_not_measured_has_no_curve():
     right, wrong = run([1, 2]), run([0, 0], metric="eval/wrong")
     assert list(curves_of_sources([right])) == ["reading the right task"]
+    assert list(curves_of_sources([right], reads=False)) == ["without retrieval"]
     assert list(curves_of_sources([right + wrong])) == ["reading the right task", "reading a wrong task"]
 
 

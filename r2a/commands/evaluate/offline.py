@@ -44,8 +44,8 @@ class Evaluate:
     retrieve_from: str = ""
     """Name or path of the data set to read from, all of it (default: what the agent was trained with)."""
     source: Literal["right", "wrong", "random", "all_tasks", "all"] = "all"
-    """Whose episodes are read: the evaluated task's, another one's, any one's, or all tasks' together; all: each of
-    those that the agent was trained for."""
+    """Whose episodes are read: the evaluated task's, another one's, any one's, or all tasks' together; all: what the
+    agent was trained with, and on gridroboman also the others."""
     values: FoundValues = "as_read"
     """What is found where the agent reads: what happened next there; what happened next at another state of the batch;
     or the mean of it all. An agent that does as well without the first has no use for what it reads."""
@@ -106,7 +106,8 @@ def main(argv: Sequence[str]) -> int:
         return 0
     columns = {source: result.scores for source, result in results.items()}
     columns |= {f"{s}, covered": r.fraction for s, r in results.items() if r.fraction is not None}
-    table = Table("task", *columns, title=f"{options.run}, reading from {dataset.name}")
+    reading = f"reading from {dataset.name}" if config.agent.retrieval.reads else "which reads nothing"
+    table = Table("task", *columns, title=f"{options.run}, {reading}")
     for row in zip(names, *(scores.mean((1, 2)) for scores in columns.values()), strict=True):
         table.add_row(row[0], *(f"{value:.2f}" for value in row[1:]))
     table.add_section()

@@ -36,7 +36,8 @@ class Train:
     which reads random tasks' data.
 
     Agents of babyai: ra_rdqn_multi, which reads from all levels' data; ra_rdqn_single, from its own level's;
-    ra_rdqn_multi_no_ib, without information bottleneck; ra_rdqn_random, from a random level's; rdqn, without retrieval.
+    ra_rdqn_multi_no_ib, without information bottleneck; ra_rdqn_random, from a random level's; rdqn, without retrieval;
+    rdqn_auxiliary, the same with retrieval's auxiliary losses.
 
     Agents of causalworld: ra_bc_multi, which reads from all tasks' data; ra_bc_single, from its own task's;
     ra_bc_random, from a random task's; bc, without retrieval.
@@ -45,7 +46,7 @@ class Train:
       r2a train gridroboman --agent ra_dqn --data.num-tasks 10
       r2a train gridroboman --preset paper --agent dqn --data.task-input one_hot
       r2a train babyai --agent ra_rdqn_multi --data.tasks GoToLocal PickupLoc PutNextLocal
-      r2a train causalworld --agent bc --data.tasks pushing picking
+      r2a train causalworld --agent bc --data.dataset causalworld-expert --data.tasks pushing picking
       r2a train gridroboman --retrieval.k-traj 5 --retrieval.summariser gru --name wider
       r2a train --resume runs/wider
     """
@@ -89,7 +90,8 @@ def main(argv: Sequence[str], environment: str, name: str) -> int:
         return 130
     show_result(folder, config)
     plot = folder / "returns.png"
-    plot_curves(curves_of_sources([read_metrics(folder)]), plot)
+    curves = curves_of_sources([read_metrics(folder)], config.agent.retrieval.reads)
+    plot_curves(curves, plot, score=f"{score_name(config)} per episode")
     CONSOLE.print(f"The curve: {plot}")
     return 0
 
@@ -128,5 +130,6 @@ def show_result(folder: Path, config: RunConfig) -> None:
             table.add_row(name.removeprefix(f"eval/{sources[0]}/"), f"{value:.2f}")
     CONSOLE.print(table)
     for source in sources:
-        whose = "all tasks'" if source == "all_tasks" else f"the {source} task's"
-        CONSOLE.print(f"mean {score} reading {whose} data: {last[f'eval/{source}']:.2f}")
+        whose = {"all_tasks": "all tasks'", "right": "its own task's"}.get(source, f"a {source} task's")
+        reading = f" reading {whose} data" if config.agent.retrieval.reads else ""
+        CONSOLE.print(f"mean {score}{reading}: {last[f'eval/{source}']:.2f}")

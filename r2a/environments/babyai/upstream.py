@@ -1,4 +1,4 @@
-"""The parts of minigrid that this room is built on; the one place that imports it, or says that it is missing."""
+"""The parts of minigrid that are used here; the one place that imports it, or says that it is missing."""
 
 from r2a.errors import UserError
 

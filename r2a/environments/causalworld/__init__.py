@@ -7,8 +7,10 @@
     controller  a scripted solution of all tasks, a function of the observation alone
     expert      its episodes, with noise
     gym         one task for Gymnasium
+    worlds      many of those at once, in processes that are replaced when they die
+    upstream    what is used of causal_world
 
-Only the last two need pybullet and causal_world, and none needs jax.
+Only the last four need pybullet and causal_world, and none needs jax.
 """
 
 from r2a.environments.causalworld.tasks import SOLVED, TASK_NAMES, TASKS, solved, task_entry

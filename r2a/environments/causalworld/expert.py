@@ -27,10 +27,10 @@ STALL, STALLED = 5, 0.15
 
 
 class Expert:
-    """The controller, with noise of standard deviation `noise`, and hardly moving at about a share `stalls` of steps.
+    """The controller, with noise of standard deviation `noise`, and hardly moving now and then.
 
-    Stalls last `STALL` steps. Without them, fingers that stand still are seen only where there is nothing left to do,
-    and a cloned policy that comes to rest stays there.
+    A stall lasts `STALL` steps and begins with probability `stalls / STALL`. Without stalls, fingers that stand still
+    are seen only where there is nothing left to do, and a cloned policy that comes to rest stays there.
     """
 
     def __init__(self, noise: float = 0.0, stalls: float = 0.0, seed: int = 0):

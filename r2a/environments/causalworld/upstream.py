@@ -1,4 +1,4 @@
-"""The parts of causal_world that this room is built on; the one place that imports it, or says that it is missing."""
+"""The parts of causal_world that are used here; the one place that imports it, or says that it is missing."""
 
 from __future__ import annotations
 

@@ -40,11 +40,11 @@ PAPER = RunConfig(
     environment="babyai",
     agent=AgentConfig(
         encoder=EncoderConfig(features="babyai", hidden=(256, 256), cell_size=64, word_size=128),
-        core=CoreConfig(kind="gru", size=512),  # Table 4
+        core=CoreConfig(kind="gru", size=512),  # Table 6
         # App. BabyAI: as for gridroboman, but 32 trajectories of each task, and a learned ranking
         retrieval=RetrievalConfig(trajectories=32, ranking="attention", length=20),
     ),
-    learner=LearnerConfig(adam_epsilon=1e-7, target_period=1000),  # Table 4; the rest as for gridroboman
+    learner=LearnerConfig(adam_epsilon=1e-7, target_period=1000),  # Table 6; the rest as for gridroboman
     data=DataConfig(
         dataset="babyai-expert",
         num_tasks=40,

@@ -11,7 +11,7 @@ import jax
 
 from r2a.agents.agent import Agent
 from r2a.config import EvaluationConfig, RunConfig
-from r2a.data.dataset import find_dataset
+from r2a.data.dataset import OfflineDataset, find_dataset
 from r2a.data.manifest import MANIFEST
 from r2a.data.retrieval_batch import load_resident
 from r2a.environments.causalworld import TASK_NAMES
@@ -105,23 +105,37 @@ def make_dataset(scale: str, path: Path) -> None:
     collect(config, path)
 
 
+def far_data(run: SweepRun, source: str) -> OfflineDataset | None:
+    """The data with far goals that lie beside a run's own, if it is one that they are for."""
+    own = find_dataset(source).path
+    path = own.with_name(own.name + FAR)
+    most = run.demonstrations == max(SCALES[run.scale].demonstrations)
+    return find_dataset(path) if most and (path / MANIFEST).is_file() else None
+
+
+def far_goals_fit(result: dict[str, Any], run: SweepRun, source: str) -> bool:
+    """Whether a result has the figures of far goals that it should have."""
+    far, found = far_data(run, source), result.get("far_goals", {})
+    wanted = asdict(SCALES[run.scale].far_evaluation)
+    return far is None or (found.get("dataset"), found.get("evaluation")) == (far.fingerprint, wanted)
+
+
 def far_goals(run: SweepRun, config: RunConfig, agent: Agent, source: str) -> dict[str, Any]:
     """Swap at test time: goals outside the training range, reading the training data, then data that have such goals.
 
     Nothing is trained in between. An agent that reads nothing is evaluated once. Left out where no data with far goals
     lie beside the training data.
     """
-    scale, training = SCALES[run.scale], find_dataset(source).path
-    far = training.with_name(training.name + FAR)
-    if run.demonstrations != max(scale.demonstrations) or not (far / MANIFEST).is_file():
+    scale, far = SCALES[run.scale], far_data(run, source)
+    if far is None:
         return {}
     config = replace(config, evaluation=scale.far_evaluation, causalworld=replace(config.causalworld, goals="space_b"))
     every = replace(config, data=replace(config.data, episodes_per_task=0))
-    found: dict[str, Any] = {"evaluation": asdict(scale.far_evaluation), "dataset": find_dataset(far).fingerprint}
-    for name, path, chosen in (("training_data", training, config), ("far_data", far, every)):
+    found: dict[str, Any] = {"evaluation": asdict(scale.far_evaluation), "dataset": far.fingerprint}
+    for name, read, chosen in (("training_data", find_dataset(source), config), ("far_data", far, every)):
         if name == "far_data" and not config.agent.retrieval.reads:
             break
-        _, dataset = choose_tasks(chosen, find_dataset(path))
+        _, dataset = choose_tasks(chosen, read)
         data, key, names = load_resident(dataset, config.data), jax.random.key(20_000 + run.seed), config.data.tasks
         played = evaluate(agent, data, config, names, sources_to_evaluate(config)[0], key)
         assert played.fraction is not None
@@ -144,4 +158,5 @@ EXPERIMENT = OfflineExperiment(
     make_dataset,
     companions=(FAR,),
     further=far_goals,
+    further_fits=far_goals_fit,
 )

@@ -26,7 +26,7 @@ ATARI_PAPER = OnlineConfig(
     atari=AtariConfig(game="frostbite"),
     agent=AgentConfig(
         encoder=EncoderConfig(features="resnet47", hidden=(512,)),  # App. visual encoder
-        core=CoreConfig(kind="gru", size=512),  # as for BabyAI, Table 4
+        core=CoreConfig(kind="gru", size=512),  # as for BabyAI, Table 6
         retrieval=RetrievalConfig(
             slots=8,  # App. Atari hyperparameters
             slot_size=512,  # ours
@@ -37,7 +37,7 @@ ATARI_PAPER = OnlineConfig(
         ),
         head=HeadConfig(hidden=(512,)),  # R2D2
     ),
-    learner=LearnerConfig(  # Table 2
+    learner=LearnerConfig(  # Table 3
         learning_rate=1e-4,
         adam_epsilon=1e-7,
         discount=0.997,
@@ -52,7 +52,7 @@ ATARI_PAPER = OnlineConfig(
     evaluate_every=1_003_520,
     checkpoint_every=1_003_520,
 )
-"""The paper's values, most of them Table 2's and defaults of r2a/config."""
+"""The paper's values, most of them Table 3's and defaults of r2a/config."""
 
 MINATAR_LAPTOP = OnlineConfig(
     environment="minatar",

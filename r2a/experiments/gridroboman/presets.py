@@ -22,7 +22,7 @@ from r2a.config import (
 )
 
 PAPER = RunConfig(
-    learner=LearnerConfig(adam_epsilon=1e-7),  # App. Atari, Table 2: what is not specified is as for Atari
+    learner=LearnerConfig(adam_epsilon=1e-7),  # App. Atari, Table 3: what is not specified is as for Atari
     data=DataConfig(dataset="gridroboman-online"),
     steps=1_000_000,
 )

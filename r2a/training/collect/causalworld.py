@@ -31,7 +31,7 @@ Watch = Callable[[str, int, float], None]
 
 @dataclass(frozen=True)
 class CausalWorldCollectConfig:
-    """How many episodes of which tasks; a quarter of them is kept for retrieval."""
+    """How many episodes of which tasks."""
 
     tasks: tuple[str, ...] = TASK_NAMES
     """Names of the tasks; their order numbers them."""
@@ -41,8 +41,9 @@ class CausalWorldCollectConfig:
     """Standard deviations of noise on where the fingertips are sent, in units of 5 cm; the episodes take turns. What is
     recorded is the expert's advice, noise or not."""
     stalls: float = 0.3
-    """Share of the steps, in episodes with noise, at which the expert hardly moves: what is advised where fingers stand
-    still would be missing otherwise, and a cloned policy that comes to rest would stay there."""
+    """In episodes with noise the expert now and then hardly moves for five steps; at each step that begins with a
+    probability of a fifth of this (0.3: about a quarter of the steps). What is advised where fingers stand still would
+    be missing otherwise, and a cloned policy that comes to rest would stay there."""
     skip_frame: int = 10
     """Steps of the simulation, at 250 a second, that an action lasts."""
     max_steps: int = 0
@@ -141,8 +142,8 @@ def _write(
         "method": "scripted_expert",
         "seed": config.seed,
         **_identity(config),
-        "note": "Actions are what the expert advised; what was done had the episode's noise added. Episodes end by "
-        "their time alone: truncations.",
+        "note": "Actions are what the expert advised; what was done had the episode's noise added, and "
+        "hardly moved where the expert stalled. Episodes end by their time alone: truncations.",
         "card": card,
     }
     writer = DatasetWriter(

@@ -26,7 +26,7 @@ class ShardTask:
     noise: tuple[float, ...]
     """Standard deviation of the noise on each episode's actions."""
     stalls: float
-    """Share of the steps of episodes with noise at which the expert hardly moves."""
+    """How often, in episodes with noise, the expert hardly moves for a while."""
     setting: Setting
     seed: int
 

@@ -87,8 +87,7 @@ def play(
         actions.append(action.reshape(readers.task.size, -1))
         observation, paid, over, fraction = worlds.step(actions[-1])
         reward, step = paid.reshape(shape), step + 1
-    found = gather(readers, (fraction > SOLVED).astype(float), np.asarray(weight), config)
-    found = found._replace(fraction=gather(readers, fraction, np.asarray(weight), config).scores)
+    found = gather(readers, (fraction > SOLVED).astype(float), np.asarray(weight), config, fraction)
     return Played(found, seeds, np.stack(actions))
 
 

@@ -38,15 +38,18 @@ def arrange(source: Source, config: RunConfig, key: PRNGKeyArray) -> Readers:
     return Readers(read.reshape(-1, 1), np.broadcast_to(played, (tasks * batches, len(episodes))))
 
 
-def gather(readers: Readers, scores: np.ndarray, weight: np.ndarray, config: RunConfig) -> Evaluation:
+def gather(
+    readers: Readers, scores: np.ndarray, weight: np.ndarray, config: RunConfig, fraction: np.ndarray | None = None
+) -> Evaluation:
     """Put the worlds' figures in order of their tasks."""
     tasks, batches = config.data.num_tasks, config.evaluation.retrieval_batches
     order = np.argsort(readers.task.ravel(), kind="stable")
     ordered = scores[order].reshape(tasks, batches, -1)
+    covered = None if fraction is None else fraction[order].reshape(tasks, batches, -1)
     if not config.agent.retrieval.reads:
-        return Evaluation(ordered)
+        return Evaluation(ordered, fraction=covered)
     read = weight.reshape(len(order), -1)[order].reshape(tasks, -1, tasks).sum(1)
-    return Evaluation(ordered, weight=read / np.maximum(read.sum(1, keepdims=True), 1e-9))
+    return Evaluation(ordered, weight=read / np.maximum(read.sum(1, keepdims=True), 1e-9), fraction=covered)
 
 
 @partial(jax.jit, static_argnames="config")
