@@ -15,7 +15,7 @@ from r2a.config import RetrievalConfig, RunConfig, config_from_dict
 from r2a.data.dataset import OfflineDataset
 from r2a.errors import UserError
 from r2a.experiments.causalworld import analysis
-from r2a.experiments.causalworld.presets import ARMS, CONTROLS, LAPTOP, PRESETS, SMOKE, arm
+from r2a.experiments.causalworld.presets import ARMS, CONTROLS, LAPTOP, PRESETS, SMOKE, arm, size_of
 from r2a.experiments.causalworld.sweep import EXPERIMENT, SCALES, all_runs
 from r2a.training.collect.causalworld import CausalWorldCollectConfig, collect
 from r2a.training.offline import train
@@ -38,6 +38,16 @@ def test_bc_has_nothing_of_retrieval_and_all_else():
     bc = arm(LAPTOP, "bc")
     assert bc.agent.retrieval == RetrievalConfig(variant="none")
     assert replace(bc, agent=replace(bc.agent, retrieval=LAPTOP.agent.retrieval)) == LAPTOP
+
+
+def test_the_matched_baseline_has_as_many_parameters():
+    sizes = {name: size_of(arm(LAPTOP, name)) for name in ARMS}
+    assert (sizes["bc"], sizes["ra_bc_multi"]) == (94_175, 432_005)  # as the runs' results say
+    assert sizes["bc_matched"] == pytest.approx(sizes["ra_bc_multi"], rel=0.005)
+    assert differences(asdict(arm(LAPTOP, "bc")), asdict(arm(LAPTOP, "bc_matched"))) == {
+        "agent.encoder.hidden",
+        "agent.head.hidden",
+    }
 
 
 def test_every_run_has_valid_settings_and_a_name_of_its_own():

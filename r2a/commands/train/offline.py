@@ -40,7 +40,7 @@ class Train:
     rdqn_auxiliary, the same with retrieval's auxiliary losses.
 
     Agents of causalworld: ra_bc_multi, which reads from all tasks' data; ra_bc_single, from its own task's;
-    ra_bc_random, from a random task's; bc, without retrieval.
+    ra_bc_random, from a random task's; bc, without retrieval; bc_matched, the same with as many parameters.
 
     Examples:
       r2a train gridroboman --agent ra_dqn --data.num-tasks 10

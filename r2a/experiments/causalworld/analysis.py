@@ -20,12 +20,14 @@ from r2a.storage import atomic_write_text
 Run = dict[str, Any]
 LABELS = {
     "bc": "BC",
+    "bc_matched": "BC, as many parameters (control)",
     "ra_bc_random": "RA-BC, random task (control)",
     "ra_bc_single": "RA-BC, single-task",
     "ra_bc_multi": "RA-BC, multi-task",
 }
 COLOURS = {
     "bc": "#1f77b4",
+    "bc_matched": "#17becf",
     "ra_bc_random": "#7f7f7f",
     "ra_bc_single": "#2ca02c",
     "ra_bc_multi": "#d95f02",

@@ -16,7 +16,9 @@ from r2a.config import (
     RetrievalConfig,
     RunConfig,
 )
+from r2a.environments.causalworld.layout import SIZE
 from r2a.experiments.babyai.presets import PAPER as BABYAI
+from r2a.experiments.matching import agent_size, widen_to_match
 
 PAPER = RunConfig(
     environment="causalworld",
@@ -109,7 +111,7 @@ SMOKE = replace(
 )
 
 PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE}
-CONTROLS = ("ra_bc_random",)
+CONTROLS = ("bc_matched", "ra_bc_random")
 """Not in the paper."""
 ARMS = ("ra_bc_multi", "bc", "ra_bc_single", *CONTROLS)
 
@@ -118,9 +120,11 @@ def arm(config: RunConfig, name: str) -> RunConfig:
     """One row of Table 2: what differs from RA-BC with a multi-task retrieval batch, and nothing else.
 
     bc: no retrieval; single: reads from the episodes of its own task; random: reads a random task's episodes in
-    training and test.
+    training and test; bc_matched: no retrieval, but as many parameters.
     """
     retrieval, data = config.agent.retrieval, config.data
+    if name == "bc_matched":
+        return widen_to_match(arm(config, "bc"), config, size_of)
     if name == "bc":
         retrieval = RetrievalConfig(variant="none")  # none of its settings: they could not matter
     elif name == "ra_bc_single":
@@ -130,3 +134,8 @@ def arm(config: RunConfig, name: str) -> RunConfig:
     else:
         assert name == "ra_bc_multi", name
     return replace(config, agent=replace(config.agent, retrieval=retrieval), data=data)
+
+
+def size_of(config: RunConfig) -> int:
+    """How many parameters the agent of `config` has where it sees numbers."""
+    return agent_size(config.agent, SIZE, 9)

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import jax
-
-from r2a.agents.agent import parameter_count
-from r2a.agents.build import build_agent
 from r2a.config import (
     AgentConfig,
     AuxiliaryConfig,
@@ -20,6 +16,7 @@ from r2a.config import (
     RetrievalConfig,
     RunConfig,
 )
+from r2a.experiments.matching import agent_size, widen_to_match
 
 PAPER = RunConfig(
     learner=LearnerConfig(adam_epsilon=1e-7),  # App. Atari, Table 3: what is not specified is as for Atari
@@ -96,39 +93,14 @@ def arm(config: RunConfig, name: str) -> RunConfig:
     if name == "dqn":
         return plain
     if name == "dqn_matched":
-        return widen_to_match(plain, config)
+        return widen_to_match(plain, config, size_of)
     if name == "ra_dqn_random":
         return replace(config, data=replace(config.data, retrieve_from="random_task"))
     assert name == "ra_dqn", name
     return config
 
 
-def size_of(config: RunConfig, numbers: int = 11, num_actions: int = 7) -> int:
-    """How many parameters the agent of `config` has; its environment shows `numbers` numbers."""
+def size_of(config: RunConfig) -> int:
+    """How many parameters the agent of `config` has."""
     told = config.data.num_tasks if config.data.task_input == "one_hot" else 0
-    agent = jax.eval_shape(lambda: build_agent(config.agent, numbers + told, num_actions, jax.random.key(0)))
-    return parameter_count(agent)
-
-
-def widen_to_match(plain: RunConfig, full: RunConfig) -> RunConfig:
-    """The plain agent with all layers widened by one factor, to the parameter count nearest to the full agent's."""
-    wanted = size_of(full)
-
-    def widened(width: int) -> RunConfig:
-        factor = width / plain.agent.encoder.hidden[-1]
-        hidden = tuple(round(factor * size) for size in plain.agent.encoder.hidden)
-        head = tuple(round(factor * size) for size in plain.agent.head.hidden)
-        return replace(
-            plain,
-            agent=replace(
-                plain.agent,
-                encoder=replace(plain.agent.encoder, hidden=hidden),
-                head=replace(plain.agent.head, hidden=head),
-            ),
-        )
-
-    low, high = plain.agent.encoder.hidden[-1], 16 * plain.agent.encoder.hidden[-1]
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if size_of(widened(middle)) <= wanted else (low, middle)
-    return min((widened(low), widened(high)), key=lambda config: abs(size_of(config) - wanted))
+    return agent_size(config.agent, 11 + told, 7)

@@ -1,0 +1,41 @@
+"""A plain agent with as many parameters as the one that reads: the control for capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import jax
+
+from r2a.agents.agent import parameter_count
+from r2a.agents.build import build_agent
+from r2a.config import AgentConfig, RunConfig
+
+
+def agent_size(config: AgentConfig, numbers: int, action_size: int) -> int:
+    """How many parameters an agent has that sees `numbers` numbers."""
+    return parameter_count(jax.eval_shape(lambda: build_agent(config, numbers, action_size, jax.random.key(0))))
+
+
+def widen_to_match(plain: RunConfig, full: RunConfig, size_of: Callable[[RunConfig], int]) -> RunConfig:
+    """The plain agent with all layers widened by one factor, to the parameter count nearest to the full agent's."""
+    wanted = size_of(full)
+
+    def widened(width: int) -> RunConfig:
+        factor = width / plain.agent.encoder.hidden[-1]
+        hidden = tuple(round(factor * size) for size in plain.agent.encoder.hidden)
+        head = tuple(round(factor * size) for size in plain.agent.head.hidden)
+        return replace(
+            plain,
+            agent=replace(
+                plain.agent,
+                encoder=replace(plain.agent.encoder, hidden=hidden),
+                head=replace(plain.agent.head, hidden=head),
+            ),
+        )
+
+    low, high = plain.agent.encoder.hidden[-1], 16 * plain.agent.encoder.hidden[-1]
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if size_of(widened(middle)) <= wanted else (low, middle)
+    return min((widened(low), widened(high)), key=lambda config: abs(size_of(config) - wanted))
