@@ -44,8 +44,8 @@ def steps_done(folder: Path) -> int:
 
 
 def stop_midway(process: subprocess.Popen[str], folder: Path, number: int) -> None:
-    deadline = time.time() + 400
-    while steps_done(folder) < 2 and process.poll() is None and time.time() < deadline:
+    deadline, enough = time.time() + 400, steps_done(folder) + 2
+    while steps_done(folder) < enough and process.poll() is None and time.time() < deadline:
         time.sleep(0.005)
     process.send_signal(number)
     process.wait(timeout=120)
@@ -57,25 +57,26 @@ def without_times(folder: Path) -> list[dict]:
     ]
 
 
-def test_killed_and_interrupted_runs_resume_bit_identically(place: Path):
+def test_a_run_that_is_interrupted_and_then_killed_resumes_bit_identically(place: Path):
     whole = start(place, "--name", "whole", "--steps", "400")
     assert whole.wait(timeout=500) == 0, whole.stdout.read() if whole.stdout else ""
-    for name, number in (("killed", signal.SIGKILL), ("interrupted", signal.SIGINT)):
-        folder = place / "runs" / name
-        process = start(place, "--name", name, "--steps", "400")
+    folder, options = place / "runs" / "stopped", ("--name", "stopped", "--steps", "400")
+    for number in (signal.SIGINT, signal.SIGKILL):
+        process = start(place, *options)
         stop_midway(process, folder, number)
         assert 0 < steps_done(folder) < 40, "the run was over before the signal came"
         if number == signal.SIGINT:
             assert process.returncode == 130
             assert "--resume" in process.stdout.read()  # type: ignore[union-attr]
-        resumed = start(place, "--resume", f"runs/{name}")
-        assert resumed.wait(timeout=600) == 0, resumed.stdout.read() if resumed.stdout else ""
-        assert without_times(folder) == without_times(place / "runs" / "whole")
-        checkpoints = [latest_checkpoint(place / "runs" / which) for which in (name, "whole")]
-        one, other = (load_file(next(c.glob("*.safetensors"))) for c in checkpoints if c is not None)
-        assert one.keys() == other.keys()
-        for leaf in one:
-            np.testing.assert_array_equal(one[leaf], other[leaf])
+        options = ("--resume", "runs/stopped")
+    resumed = start(place, *options)
+    assert resumed.wait(timeout=600) == 0, resumed.stdout.read() if resumed.stdout else ""
+    assert without_times(folder) == without_times(place / "runs" / "whole")
+    checkpoints = [latest_checkpoint(place / "runs" / which) for which in ("stopped", "whole")]
+    one, other = (load_file(next(c.glob("*.safetensors"))) for c in checkpoints if c is not None)
+    assert one.keys() == other.keys()
+    for leaf in one:
+        np.testing.assert_array_equal(one[leaf], other[leaf])
 
 
 def test_a_run_folder_is_never_overwritten(place: Path):

@@ -87,7 +87,7 @@ def test_what_is_read_can_be_swapped_and_must_fit(trained: Path, tmp_path: Path,
     assert len(json.loads(capsys.readouterr().out)["scores"]) == 2
 
 
-def test_killed_and_interrupted_runs_go_on_as_if_they_had_not_stopped(tmp_path: Path):
+def test_a_run_that_is_interrupted_and_then_killed_goes_on_as_if_it_had_not_stopped(tmp_path: Path):
     def start(*options: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "r2a.cli", "train", *options]
         return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -95,19 +95,19 @@ def test_killed_and_interrupted_runs_go_on_as_if_they_had_not_stopped(tmp_path: 
     new = ("minatar", "--preset", "smoke", "--game", "breakout", "--steps", "1200", "--name")
     whole = start(*new, "whole")
     assert whole.wait(timeout=600) == 0, whole.communicate()[0]
-    for number in (signal.SIGKILL, signal.SIGINT):
-        name = f"stopped-{number}"
-        process = start(*new, name)
-        stop_midway(process, tmp_path / "runs" / name, number)
+    folder, options = tmp_path / "runs" / "stopped", (*new, "stopped")
+    for number in (signal.SIGINT, signal.SIGKILL):
+        process = start(*options)
+        stop_midway(process, folder, number)
         if number == signal.SIGINT:
             assert process.returncode == 130
-            assert latest_checkpoint(tmp_path / "runs" / name) is not None
-        assert len(read_metrics(tmp_path / "runs" / name)) < 30
-        resumed = start("--resume", f"runs/{name}")
-        assert resumed.wait(timeout=600) == 0, resumed.communicate()[0]
-        assert without_times(tmp_path / "runs" / name) == without_times(tmp_path / "runs" / "whole")
-        states = [load_state(tmp_path / "runs" / n) for n in (name, "whole")]
-        assert states[0] == states[1]
+            assert latest_checkpoint(folder) is not None
+        assert len(read_metrics(folder)) < 30
+        options = ("--resume", "runs/stopped")
+    resumed = start(*options)
+    assert resumed.wait(timeout=600) == 0, resumed.communicate()[0]
+    assert without_times(folder) == without_times(tmp_path / "runs" / "whole")
+    assert load_state(folder) == load_state(tmp_path / "runs" / "whole")
 
 
 def load_state(folder: Path) -> bytes:
