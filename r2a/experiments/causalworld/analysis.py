@@ -140,18 +140,19 @@ def described(record: dict[str, Any] | None) -> str:
 
 
 def plot_by_demonstrations(runs: list[Run], path: Path) -> None:
-    """Success, and how much of the goals was covered, against demonstrations; shaded from lowest to highest seed."""
+    """Success, and how much of the goals was covered, against demonstrations; bars from lowest to highest seed."""
     groups = grouped(runs)
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.4), squeeze=False)
     for number, (panel, title) in enumerate(zip(panels[0], ("episodes solved, %", "goals covered, %"), strict=True)):
-        for arm, label in LABELS.items():
+        for place, (arm, label) in enumerate(LABELS.items()):
             sizes = sorted(size for name, size in groups if name == arm)
             if not sizes:
                 continue
             values = [[100 * figures_of(run, ALL)[number] for run in groups[arm, size]] for size in sizes]
-            low, middle, high = ([statistic(own) for own in values] for statistic in (np.min, np.mean, np.max))
-            panel.plot(sizes, middle, color=COLOURS[arm], label=label, linewidth=1.6, marker=".")
-            panel.fill_between(sizes, low, high, color=COLOURS[arm], alpha=0.15, linewidth=0)
+            low, middle, high = (np.array([of(own) for own in values]) for of in (np.min, np.mean, np.max))
+            beside = np.array(sizes) * 1.07 ** (place - 2)  # bars that do not hide each other
+            bars, colour = np.stack([middle - low, high - middle]), COLOURS[arm]
+            panel.errorbar(beside, middle, bars, color=colour, label=label, linewidth=1.6, marker=".", capsize=3)
         panel.set_xscale("log")
         panel.set_xlabel("demonstrations per task", fontsize=9)
         panel.set_ylabel(title, fontsize=9)
