@@ -12,9 +12,10 @@ from r2a.agents.build import build_agent
 from r2a.config import AgentConfig, RunConfig
 
 
-def agent_size(config: AgentConfig, numbers: int, action_size: int) -> int:
-    """How many parameters an agent has that sees `numbers` numbers."""
-    return parameter_count(jax.eval_shape(lambda: build_agent(config, numbers, action_size, jax.random.key(0))))
+def agent_size(config: AgentConfig, observation_shape: int | tuple[int, ...], action_size: int) -> int:
+    """How many parameters an agent has that sees observations of one size or shape."""
+    agent = jax.eval_shape(lambda: build_agent(config, observation_shape, action_size, jax.random.key(0)))
+    return parameter_count(agent)
 
 
 def widen_to_match(plain: RunConfig, full: RunConfig, size_of: Callable[[RunConfig], int]) -> RunConfig:

@@ -50,6 +50,17 @@ def test_the_matched_baseline_has_as_many_parameters():
     }
 
 
+def test_so_it_has_where_pictures_are_seen():
+    seeing = replace(
+        SMOKE,
+        causalworld=replace(SMOKE.causalworld, cameras=(0, 2), side=32),
+        agent=replace(SMOKE.agent, encoder=replace(SMOKE.agent.encoder, features="strided_half")),
+    )
+    small, matched, full = (size_of(arm(seeing, name)) for name in ("bc", "bc_matched", "ra_bc_multi"))
+    assert small < full
+    assert matched == pytest.approx(full, rel=0.05)
+
+
 def test_every_run_has_valid_settings_and_a_name_of_its_own():
     for scale, settings in SCALES.items():
         runs = list(all_runs(scale))

@@ -137,5 +137,7 @@ def arm(config: RunConfig, name: str) -> RunConfig:
 
 
 def size_of(config: RunConfig) -> int:
-    """How many parameters the agent of `config` has where it sees numbers."""
-    return agent_size(config.agent, SIZE, 9)
+    """How many parameters the agent of `config` has; it sees numbers, or each camera's pictures of table and goal."""
+    world = config.causalworld
+    pictures = (2 * len(world.cameras), world.side, world.side, 3)
+    return agent_size(config.agent, pictures if world.cameras else SIZE, 9)
