@@ -38,7 +38,7 @@ def random_episodes(tasks: int, per_task: int, seed: int = 0) -> ResidentData:
     in_use = jnp.full(tasks, per_task, jnp.int32)
     return ResidentData(
         observation=jnp.asarray(rng.integers(0, 7, (count, STEPS + 1, OBSERVATION)), jnp.int8),
-        told=jnp.zeros((count, 0), jnp.uint8),
+        instruction=jnp.zeros((count, 0), jnp.uint8),
         action=jnp.asarray(rng.integers(0, ACTIONS, (count, STEPS)), jnp.int8),
         reward=jnp.asarray(rng.normal(size=(count, STEPS)), jnp.float32),
         length=jnp.full(count, STEPS, jnp.int32),

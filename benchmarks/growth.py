@@ -41,7 +41,7 @@ def random_episodes(tasks: int, per_task: int) -> ResidentData:
     in_use = jnp.full(tasks, per_task, jnp.int32)
     return ResidentData(
         observation=jnp.asarray(np.concatenate([views, directions], -1), jnp.uint8),
-        told=jnp.asarray(rng.integers(1, 30, (count, WORDS)), jnp.uint8),
+        instruction=jnp.asarray(rng.integers(1, 30, (count, WORDS)), jnp.uint8),
         action=jnp.asarray(rng.integers(0, ACTIONS, (count, STEPS)), jnp.uint8),
         reward=jnp.asarray(rng.random((count, STEPS)) < 0.05, jnp.float32),
         length=jnp.full(count, STEPS, jnp.int32),
@@ -56,7 +56,7 @@ def random_episodes(tasks: int, per_task: int) -> ResidentData:
 def settings(trajectories: int, quick: bool) -> RunConfig:
     """The laptop preset, or for a quick run the smallest one, with so many trajectories in the retrieval batch."""
     preset, tasks = (SMOKE, QUICK_TASKS) if quick else (LAPTOP, TASKS)
-    learned = {"taught_by": 0, "similar_states": 0, "k_traj": 2, "k_states": 10}
+    learned = {"num_grad_trajectories": 0, "num_neighbours": 0, "k_traj": 2, "k_states": 10}
     retrieval = replace(preset.agent.retrieval, trajectories=trajectories // tasks, **learned)
     split = {"learn_from": "learning_episodes"}
     data = replace(preset.data, num_tasks=tasks, tasks_per_step=tasks, batch_size=tasks, **split)

@@ -30,19 +30,19 @@ def none_where(nothing: Bool[Array, "*b"], action: Action) -> Action:
 class Frames(NamedTuple):
     """What an agent is given step by step: what it sees, and what it did and got just before (or nothing).
 
-    `told` is what it is told for all of these steps, a mission's words: it has no axis of time.
+    `instruction` holds for all of these steps, word by word: it has no axis of time.
     """
 
     observation: Observation
-    told: Shaped[Array, "*c w"]
+    instruction: Shaped[Array, "*c w"]
     previous_action: Action
     previous_reward: Float[Array, "*b"]
     is_first: Bool[Array, "*b"]
 
     def at(self, steps: Any) -> Frames:
         """Some of the steps."""
-        cut = jax.tree.map(lambda column: column[steps], self._replace(told=()))
-        return cut._replace(told=self.told)
+        cut = jax.tree.map(lambda column: column[steps], self._replace(instruction=()))
+        return cut._replace(instruction=self.instruction)
 
 
 class Sequence(NamedTuple):
@@ -63,12 +63,12 @@ class Sequence(NamedTuple):
 class Trajectory(NamedTuple):
     """Consecutive steps of one episode: in row t the agent saw `observation`, did `action`, got `reward`.
 
-    `told` holds for the whole episode: a mission's words, or none at all. `memory` is what the agent's core held before
-    the first step, where that was stored.
+    `instruction` holds for the whole episode: words, or none at all. `memory` is what the agent's core held before the
+    first step, where that was stored.
     """
 
     observation: Observation
-    told: Shaped[Array, "*b w"]
+    instruction: Shaped[Array, "*b w"]
     action: Action
     reward: Float[Array, "*b L"]
     discount: Float[Array, "*b L"]

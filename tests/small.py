@@ -69,12 +69,12 @@ def make_retrieval_batch(seed: int = 0, *, lengths: tuple[int, ...] = (4, 2, 3, 
     reward = generator.normal(size=shape).astype(np.float32)
     trajectories = Trajectory(
         observation=jnp.asarray(generator.normal(size=(*shape, OBSERVATION)), jnp.float32),
-        told=jnp.zeros((count, 0), jnp.uint8),
+        instruction=jnp.zeros((count, 0), jnp.uint8),
         action=jnp.asarray(generator.integers(0, ACTIONS, shape), jnp.int32),
         reward=jnp.asarray(reward),
         discount=jnp.asarray(generator.random(shape) < 0.8, jnp.float32),
         valid=jnp.asarray(valid),
-        # Every other piece starts within its episode.
+        # Every other segment starts within its episode.
         is_first=jnp.asarray((step == 0) & (np.arange(count) % 2 == 0)[:, None]),
         task_id=jnp.zeros(count, jnp.int32),
         trajectory_id=jnp.asarray(100 + generator.permutation(count), jnp.int32),
@@ -91,7 +91,7 @@ def make_sequences(seed: int = 0, count: int = STATES, steps: int = 1, burn_in: 
     return Sequence(
         Frames(
             observation=jnp.asarray(generator.normal(size=(count, frames, OBSERVATION)), jnp.float32),
-            told=jnp.zeros((count, 0), jnp.uint8),
+            instruction=jnp.zeros((count, 0), jnp.uint8),
             previous_action=jnp.asarray(generator.integers(-1, ACTIONS, (count, frames)), jnp.int32),
             previous_reward=jnp.asarray(generator.normal(size=(count, frames)), jnp.float32),
             # Every other sequence begins with its episode.

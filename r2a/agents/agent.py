@@ -32,7 +32,7 @@ from r2a.types import (
 Encoder = VectorEncoder | InstructedEncoder | PixelEncoder
 
 
-class Followed(NamedTuple):
+class UnrollOutput(NamedTuple):
     """An agent along T consecutive frames: what it puts out, its states, what it could read, and what it read."""
 
     outputs: Float[Array, "T A"]
@@ -68,13 +68,13 @@ class Agent(eqx.Module):
     def states_along(self, trajectory: Trajectory) -> Float[Array, "L d"]:
         """The agent states that the trajectory's observations, actions and rewards lead to."""
         t = trajectory
-        frames = Frames(t.observation, t.told, *previous_steps(t.action, t.reward, t.is_first), t.is_first)
+        frames = Frames(t.observation, t.instruction, *previous_steps(t.action, t.reward, t.is_first), t.is_first)
         memory = self.core.start() if t.memory is None else t.memory
-        return self.states(memory, frames._replace(told=self.listen(t.told)))[1]
+        return self.states(memory, frames._replace(instruction=self.encode_instruction(t.instruction)))[1]
 
-    def listen(self, told: Shaped[Array, " w"]) -> Shaped[Array, " h"]:
-        """What the agent makes of what it is told, once for all the steps it holds for."""
-        return self.encoder.listen(told)
+    def encode_instruction(self, instruction: Shaped[Array, " w"]) -> Shaped[Array, " h"]:
+        """The instruction in a vector, once for all the steps it holds for."""
+        return self.encoder.encode_instruction(instruction)
 
     def start(self, key: PRNGKeyArray | None) -> AgentState:
         """The state at an episode's start; consumes `key`."""
@@ -85,18 +85,18 @@ class Agent(eqx.Module):
     ) -> AgentOutput:
         """One step: encode, remember, retrieve, value. Consumes `key`; without one, z is the mean of its distribution.
 
-        `frame.told` went through `listen`. A feed-forward agent carries nothing: its state stays as it is.
+        `frame.instruction` went through `encode_instruction`. A feed-forward agent carries nothing: its state stays.
         """
-        memory, s = self.core(state.core, self.encoder(frame.observation, frame.told), frame)
+        memory, s = self.core(state.core, self.encoder(frame.observation, frame.instruction), frame)
         near = self.retrieval.nearby(s, encoded)
         reading = self.retrieval.read(state.retrieval, s, readable(near, encoded), key)
         retrieved = self.retrieval.deliver(s, located(reading, near))
-        after = AgentState(memory, retrieved.state) if self.core.carries else state
+        after = AgentState(memory, retrieved.state) if self.core.is_recurrent else state
         return AgentOutput(self.head(retrieved.agent_state, retrieved.z), retrieved, after)
 
     def states(self, memory: Any, frames: Frames) -> tuple[Any, Float[Array, "T d"]]:
         """The agent states s of consecutive frames, and the memory after the last."""
-        return self.core.unroll(memory, self.encoder(frames.observation, frames.told), frames)
+        return self.core.unroll(memory, self.encoder(frames.observation, frames.instruction), frames)
 
     def read(
         self,
@@ -119,7 +119,7 @@ class Agent(eqx.Module):
             s, first, key, similar = at
             start_key, read_key = (None, None) if key is None else jax.random.split(key)
             fresh = self.retrieval.start(start_key)
-            if self.core.carries:
+            if self.core.is_recurrent:
                 fresh = jax.tree.map(lambda new, old: jnp.where(first, new, old), fresh, state)
             reading = self.retrieval.read(fresh, s, similar or encoded, read_key)
             return reading.state, reading
@@ -128,7 +128,7 @@ class Agent(eqx.Module):
         keys = None if key is None else jax.vmap(lambda t: jax.random.fold_in(key, t))(jnp.arange(s.shape[0]))
         similar = None if near is None else jax.vmap(lambda n: readable(n, encoded))(near)
         along = (s, is_first, keys, similar)
-        if self.core.carries:
+        if self.core.is_recurrent:
             readings = jax.lax.scan(step, state, along)[1]
         else:
             readings = jax.vmap(lambda *at: step(state, at)[1])(*along)
@@ -144,12 +144,12 @@ class Agent(eqx.Module):
 
     def follow(
         self, state: AgentState, frames: Frames, encoded: EncodedBatch | None, key: PRNGKeyArray | None
-    ) -> Followed:
+    ) -> UnrollOutput:
         """All of this agent along consecutive frames [T]; consumes `key`, without which nothing is random."""
         memory, s = self.states(state.core, frames)
         near = self.nearby(s, encoded)
         retrieved = self.deliver(s, self.read(state.retrieval, s, frames.is_first, encoded, near, key))
-        return Followed(self.head(retrieved.agent_state, retrieved.z), s, near, retrieved, memory)
+        return UnrollOutput(self.head(retrieved.agent_state, retrieved.z), s, near, retrieved, memory)
 
     def unroll(
         self, state: AgentState, frames: Frames, encoded: EncodedBatch | None, key: PRNGKeyArray | None
@@ -157,7 +157,7 @@ class Agent(eqx.Module):
         """The outputs at consecutive frames [T], and the state after the last; otherwise as a single step."""
         outputs, _, _, retrieved, memory = self.follow(state, frames, encoded, key)
         last = jax.tree.map(lambda column: column[-1], retrieved.state)
-        after = AgentState(memory, last if self.core.carries else state.retrieval)
+        after = AgentState(memory, last if self.core.is_recurrent else state.retrieval)
         return AgentOutput(outputs, retrieved, after)
 
     def values(
@@ -168,9 +168,9 @@ class Agent(eqx.Module):
         A memory has to go through all frames one by one. Without one the two kinds of values have nothing in common:
         those to bootstrap from are had without noise, and at a third of the cost.
         """
-        learnt = frames if self.core.carries else frames.at(slice(-1))
+        learnt = frames if self.core.is_recurrent else frames.at(slice(-1))
         q, s, near, retrieved, _ = self.follow(state, learnt, encoded, key)
-        if not self.core.carries:
+        if not self.core.is_recurrent:
             later = self.unroll(state, frames.at(slice(1, None)), encoded, None).q_values
             return Valued(q, jax.lax.stop_gradient(later), s, near, retrieved)
         s, near, retrieved = jax.tree.map(lambda column: column[:-1], (s, near, retrieved))

@@ -29,7 +29,7 @@ def update(
     state: LearnerState, batch: LearningBatch, key: PRNGKeyArray, config: LearnerConfig
 ) -> tuple[LearnerState, Metrics, Float[Array, "M b"]]:
     """One learner step on one batch, and the priority that each of its sequences should have; consumes `key`."""
-    grads, outcome = gradient(state.params, state.target_params, batch, key, config)
+    grads, output = gradient(state.params, state.target_params, batch, key, config)
     steps, optimiser = make_optimiser(config).update(grads, state.optimiser)
     params = optax.apply_updates(state.params, steps)
     step = state.step + 1
@@ -37,9 +37,9 @@ def update(
     main = "rl/loss" if config.objective == "q_learning" else "bc/loss"
     names = {"rl": main, "kl": "retrieval/kl"}
     metrics = {
-        **{names.get(name, f"aux/{name}"): value for name, value in outcome.losses.items()},
-        **outcome.metrics,
+        **{names.get(name, f"aux/{name}"): value for name, value in output.losses.items()},
+        **output.metrics,
         # Of one vector, as the optimiser clips it: the sum over each array's elements is then not taken twice.
         "rl/gradient_norm": optax.tree.norm(ravel_pytree(grads)[0]),
     }
-    return LearnerState(params, target_params, optimiser, step, state.key), metrics, outcome.priority
+    return LearnerState(params, target_params, optimiser, step, state.key), metrics, output.priority

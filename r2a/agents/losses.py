@@ -39,7 +39,7 @@ def lambda_returns(
     reward: Float[Array, " T"],
     discount: Float[Array, " T"],
     next_value: Float[Array, " T"],
-    mix: Float[Array, " T"],
+    lambda_: Float[Array, " T"],
 ) -> Float[Array, " T"]:
     """G_t = r_t + gamma_t ((1 - lambda_t) v_{t+1} + lambda_t G_{t+1}), from the last value backwards."""
 
@@ -48,7 +48,7 @@ def lambda_returns(
         total = r + d * ((1.0 - m) * v + m * later)
         return total, total
 
-    return jax.lax.scan(step, next_value[-1], (reward, discount, next_value, mix), reverse=True)[1]
+    return jax.lax.scan(step, next_value[-1], (reward, discount, next_value, lambda_), reverse=True)[1]
 
 
 def squashed_q_lambda_error(
@@ -59,7 +59,7 @@ def squashed_q_lambda_error(
     next_q_online: Float[Array, "T A"],
     next_q_target: Float[Array, "T A"],
     goes_on: Bool[Array, " T"],
-    mix: float,
+    lambda_: float,
 ) -> Float[Array, " T"]:
     """h(G_t) - Q(s_t, a_t) with Q(lambda) returns and double Q-learning, along one sequence (Table 3).
 
@@ -67,7 +67,7 @@ def squashed_q_lambda_error(
     terminal state), the return is that of one step.
     """
     value = unsquash(value_of(next_q_target, jnp.argmax(next_q_online, axis=-1)))
-    returns = lambda_returns(reward, discount, value, jnp.where(goes_on, mix, 0.0))
+    returns = lambda_returns(reward, discount, value, jnp.where(goes_on, lambda_, 0.0))
     return jax.lax.stop_gradient(squash(returns)) - value_of(q, action)
 
 

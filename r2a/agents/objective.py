@@ -29,7 +29,7 @@ class LearningBatch(NamedTuple):
     importance: Float[Array, "M b"] | None = None
 
 
-class Outcome(NamedTuple):
+class LossOutput(NamedTuple):
     """What a batch tells: named losses, figures to watch, and the priority that each sequence should have."""
 
     losses: Losses
@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
     priority: Float[Array, "M b"]
 
 
-class Lesson(NamedTuple):
+class SequenceLoss(NamedTuple):
     """What each step of a sequence tells: its loss, how wrong the agent was, what reading cost, figures to watch."""
 
     loss: Float[Array, "*b T"]
@@ -46,7 +46,7 @@ class Lesson(NamedTuple):
     figures: dict[str, Float[Array, "*b T"]]
 
 
-def losses(agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray, config: LearnerConfig) -> Outcome:
+def losses(agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray, config: LearnerConfig) -> LossOutput:
     """The named losses of a learner step, each a mean over all steps of its sequences; consumes `key`.
 
     The target network encodes the retrieval batch with its own parameters.
@@ -55,24 +55,26 @@ def losses(agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray,
     bootstraps = config.objective == "q_learning"
     target_encoded = _prepare_tasks(target, batch.retrieval)[0] if bootstraps else None
 
-    def one(sequence: Sequence, own: EncodedBatch | None, targets: EncodedBatch | None, key: PRNGKeyArray) -> Lesson:
+    def one(
+        sequence: Sequence, own: EncodedBatch | None, targets: EncodedBatch | None, key: PRNGKeyArray
+    ) -> SequenceLoss:
         return learn_from(agent, target, sequence, own, targets, key, config)
 
     over_sequences = jax.vmap(one, in_axes=(0, None, None, 0))
     keys = jax.random.split(key, batch.sequences.action.shape[:2])
-    lesson = jax.vmap(over_sequences)(batch.sequences, encoded, target_encoded, keys)
+    steps = jax.vmap(over_sequences)(batch.sequences, encoded, target_encoded, keys)
     valid = batch.sequences.valid
     count = jnp.maximum(valid.sum(), 1)
 
     def mean(values: Array) -> Array:
         return jnp.where(valid, values, 0.0).sum() / count
 
-    loss = lesson.loss if batch.importance is None else lesson.loss * batch.importance[..., None]
-    priority = jax.vmap(jax.vmap(lambda error, valid: sequence_priority(error, valid, config.priority_peak)))
-    return Outcome(
-        {"rl": mean(loss), "kl": mean(lesson.price), **auxiliary},
-        {name: mean(values) for name, values in lesson.figures.items()},
-        jax.lax.stop_gradient(priority(lesson.error, valid)),
+    loss = steps.loss if batch.importance is None else steps.loss * batch.importance[..., None]
+    priority = jax.vmap(jax.vmap(lambda error, valid: sequence_priority(error, valid, config.max_priority_weight)))
+    return LossOutput(
+        {"rl": mean(loss), "kl": mean(steps.price), **auxiliary},
+        {name: mean(values) for name, values in steps.figures.items()},
+        jax.lax.stop_gradient(priority(steps.error, valid)),
     )
 
 
@@ -84,14 +86,14 @@ def learn_from(
     target_encoded: EncodedBatch | None,
     key: PRNGKeyArray,
     config: LearnerConfig,
-) -> Lesson:
+) -> SequenceLoss:
     """Q-learning or cloning along one sequence, from its burn-in on; consumes `key`.
 
     Where the agent's state before the sequence was stored, both networks go on from it.
     """
     start_key, read_key = jax.random.split(key)
     burn_in = sequence.frames.is_first.shape[0] - sequence.action.shape[0] - 1
-    frames = sequence.frames._replace(told=agent.listen(sequence.frames.told))
+    frames = sequence.frames._replace(instruction=agent.encode_instruction(sequence.frames.instruction))
     state = agent.start(start_key) if sequence.start is None else sequence.start
     if burn_in:
         state = jax.lax.stop_gradient(agent.unroll(state, frames.at(slice(burn_in)), encoded, None).state)
@@ -105,7 +107,7 @@ def learn_from(
         own = agent.values(state, frames, encoded, read_key)
         bootstrap = bootstrap_values(target, sequence, target_encoded)[burn_in:]
         error = td_errors(own, bootstrap, sequence, config)
-        loss = huber(error, config.huber)
+        loss = huber(error, config.huber_delta)
         figures = {"rl/q_mean": own.q_values.mean(-1), "rl/td_error": jnp.abs(error)}
     # The bottleneck may move neither encoder nor summariser (App. training losses): both are cut off.
     detached, states = agent.retrieval.detach(encoded), jax.lax.stop_gradient(own.states)
@@ -116,7 +118,7 @@ def learn_from(
         "retrieval/weight_entropy": entropy.sum(-1) / max(entropy.shape[-1], 1),  # a plain agent has no slots
         "retrieval/u_norm": jnp.linalg.norm(own.retrieved.u, axis=-1),
     }
-    return Lesson(loss, error, price.sum(-1), figures)  # every slot pays for its own query
+    return SequenceLoss(loss, error, price.sum(-1), figures)  # every slot pays for its own query
 
 
 def bootstrap_values(target: Agent, sequence: Sequence, encoded: EncodedBatch | None) -> Float[Array, "T A"]:
@@ -124,7 +126,7 @@ def bootstrap_values(target: Agent, sequence: Sequence, encoded: EncodedBatch | 
 
     It goes through the burn-in and the rest at once: nothing of it has a gradient.
     """
-    frames = sequence.frames._replace(told=target.listen(sequence.frames.told))
+    frames = sequence.frames._replace(instruction=target.encode_instruction(sequence.frames.instruction))
     state = target.start(None) if sequence.start is None else sequence.start
     return target.values(state, frames, encoded, None).next_q_values
 
@@ -145,7 +147,7 @@ def td_errors(
     if config.returns == "one_step":
         return double_q_error(*given)
     goes_on = jnp.append(sequence.valid[1:], True)
-    return squashed_q_lambda_error(*given, goes_on, config.mix)
+    return squashed_q_lambda_error(*given, goes_on, config.lambda_)
 
 
 def _prepare_tasks(agent: Agent, batches: RetrievalBatch | None) -> tuple[EncodedBatch | None, Losses]:
@@ -158,7 +160,7 @@ def _prepare_tasks(agent: Agent, batches: RetrievalBatch | None) -> tuple[Encode
 
 def gradient(
     agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray, config: LearnerConfig
-) -> tuple[PyTree, Outcome]:
+) -> tuple[PyTree, LossOutput]:
     """Gradient of the weighted sum of the losses, routed as the paper says (App. training losses). Consumes `key`.
 
     The RL loss moves everything. The auxiliary losses move encoder, memory, summariser and their own heads: they depend
@@ -166,10 +168,10 @@ def gradient(
     """
     weights = {"rl": 1.0, **vars(config.weights)}
 
-    def total(agent: Agent) -> tuple[Float[Array, ""], Outcome]:
-        outcome = losses(agent, target, batch, key, config)
-        values = outcome.losses
+    def total(agent: Agent) -> tuple[Float[Array, ""], LossOutput]:
+        output = losses(agent, target, batch, key, config)
+        values = output.losses
         assert values.keys() == weights.keys(), f"losses {sorted(values)} and weights {sorted(weights)} differ"
-        return sum(weights[name] * values[name] for name in values), outcome  # type: ignore[return-value]
+        return sum(weights[name] * values[name] for name in values), output  # type: ignore[return-value]
 
     return jax.grad(total, has_aux=True)(agent)

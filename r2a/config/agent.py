@@ -53,9 +53,9 @@ class HeadConfig:
 
     hidden: tuple[int, ...] = ()  # App. gridroboman setup: the last layer predicts Q
     """Sizes of the layers between the agent state and the outputs."""
-    components: int = 0
+    num_components: int = 0
     """0: one number per action; otherwise a mixture of so many Gaussians over continuous actions (1: a single one)."""
-    narrowest: float = 0.01  # ours
+    min_std: float = 0.01  # ours
     """Least standard deviation of a Gaussian: the smaller, the more those steps count that are nearly all alike."""
     attention_heads: int = 4  # ours
     """Heads of the cross-attention from the agent state to the retrieved z."""
@@ -64,8 +64,8 @@ class HeadConfig:
 
     def __post_init__(self) -> None:
         require_positive(self, "attention_heads", section="head.")
-        require(0 < self.narrowest < 1, "head.narrowest", self.narrowest, "it must lie between 0 and 1")
-        require(self.components >= 0, "head.components", self.components, "it must not be negative")
+        require(0 < self.min_std < 1, "head.min_std", self.min_std, "it must lie between 0 and 1")
+        require(self.num_components >= 0, "head.num-components", self.num_components, "it must not be negative")
         require(self.attention_gain >= 0, "head.attention-gain", self.attention_gain, "it must not be negative")
 
 
@@ -102,11 +102,11 @@ class RetrievalConfig:
     """Numbers in a query and in a key."""
     trajectories: int = 64  # App. gridroboman hyperparameters: n_retrieval, per task
     """Trajectories in a retrieval batch, per task."""
-    taught_by: int = 0  # ours: 0 is all of them
+    num_grad_trajectories: int = 0  # ours: 0 is all of them
     """How many of them, per task, teach encoder and summariser (0: all); the others are read without a gradient."""
     length: int = 0  # ours: 0 is the whole episode; ablation A-3 sets 5
     """Steps of each retrieved trajectory that are summarised (0: all of them)."""
-    piece: Literal["start", "random"] = "random"  # ours
+    segment: Literal["start", "random"] = "random"  # ours
     """Where those steps lie: at the episode's start, or anywhere in it."""
     k_traj: int = 10  # Sec. 3
     """Trajectories that are read of them."""
@@ -114,9 +114,9 @@ class RetrievalConfig:
     """States each slot reads (0: all of the chosen trajectories)."""
     ranking: Literal["attention", "return"] = "return"  # App. gridroboman hyperparameters
     """Which those are: the most relevant to the query, or the best."""
-    similar_states: int = 0  # App. computational complexity, switched off
+    num_neighbours: int = 0  # App. computational complexity, switched off
     """Read only the states nearest to the agent's own: one of each of so many trajectories (0: from all states)."""
-    sharpness: float = 1.0  # ours
+    query_scale: float = 1.0  # ours
     """Size of the queries before anything is learnt: at 1, ten chosen states out of many get nearly equal weights."""
     retrievals_per_step: int = 1  # App. "improvements tried"
     """Rounds of steps 1 to 5 of Algorithm 1 at every step."""
@@ -152,7 +152,7 @@ class RetrievalConfig:
             "key_size",
             "trajectories",
             "k_traj",
-            "sharpness",
+            "query_scale",
             "retrievals_per_step",
             "summary_size",
             "summary_layers",
@@ -166,21 +166,22 @@ class RetrievalConfig:
             f"only retrieval.trajectories = {self.trajectories} trajectories are there to choose from",
         )
         require(
-            self.taught_by >= 0 and (not self.taught_by or self.trajectories % self.taught_by == 0),
-            "retrieval.taught-by",
-            self.taught_by,
+            self.num_grad_trajectories >= 0
+            and (not self.num_grad_trajectories or self.trajectories % self.num_grad_trajectories == 0),
+            "retrieval.num-grad-trajectories",
+            self.num_grad_trajectories,
             f"it must be 0 (all) or divide retrieval.trajectories = {self.trajectories}",
         )
         require(
-            not self.taught_by or self.ranking == "attention",
-            "retrieval.taught-by",
-            self.taught_by,
+            not self.num_grad_trajectories or self.ranking == "attention",
+            "retrieval.num-grad-trajectories",
+            self.num_grad_trajectories,
             "it needs retrieval.ranking attention: ranked by return, only what is read is encoded",
         )
         require(self.k_states >= 0, "retrieval.k-states", self.k_states, "it must be 0 (all) or more")
         require(self.length >= 0, "retrieval.length", self.length, "it must be 0 (whole episodes) or more")
         require(
-            self.similar_states >= 0, "retrieval.similar-states", self.similar_states, "it must be 0 (no limit) or more"
+            self.num_neighbours >= 0, "retrieval.num-neighbours", self.num_neighbours, "it must be 0 (no limit) or more"
         )
         if self.length:
             require(
@@ -189,12 +190,12 @@ class RetrievalConfig:
                 self.k_states,
                 f"k-traj x length = {self.k_traj * self.length} states are there to choose from",
             )
-        if self.similar_states:
+        if self.num_neighbours:
             require(
-                self.k_states <= self.similar_states,
+                self.k_states <= self.num_neighbours,
                 "retrieval.k-states",
                 self.k_states,
-                f"retrieval.similar-states leaves {self.similar_states} candidates",
+                f"retrieval.num-neighbours leaves {self.num_neighbours} candidates",
             )
         require(
             not self.slot_periods or (len(self.slot_periods) == self.slots and min(self.slot_periods) > 0),

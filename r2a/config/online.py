@@ -112,7 +112,7 @@ class OnlineConfig:
         )
         states = retrieval.k_traj * (replay.burn_in + replay.trace)
         require(
-            not retrieval.reads or bool(retrieval.similar_states) or retrieval.k_states <= states,
+            not retrieval.reads or bool(retrieval.num_neighbours) or retrieval.k_states <= states,
             "retrieval.k-states",
             retrieval.k_states,
             f"only {states} states are there to choose from",

@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from r2a.errors import UserError
+from r2a.renamed import modern_settings
 
 
 def require(condition: bool, name: str, value: object, rule: str) -> None:
@@ -22,8 +23,15 @@ def require_positive(config: object, *names: str, section: str = "") -> None:
         require(value > 0, f"{section}{name.replace('_', '-')}", value, "it must be greater than zero")
 
 
-def config_from_dict(kind: type, values: Mapping[str, Any], where: str = "config") -> Any:
-    """The config that `dataclasses.asdict` (and JSON) made `values` of; anything unknown or ill-typed is refused."""
+def config_from_dict(kind: type, values: Mapping[str, Any]) -> Any:
+    """The config that `dataclasses.asdict` (and JSON) made `values` of, under today's names or those of before.
+
+    Anything unknown or ill-typed is refused.
+    """
+    return _config(kind, modern_settings(values), "config")
+
+
+def _config(kind: type, values: Mapping[str, Any], where: str) -> Any:
     hints = get_type_hints(kind)
     unknown = set(values) - {f.name for f in fields(kind)}
     if unknown:
@@ -33,7 +41,7 @@ def config_from_dict(kind: type, values: Mapping[str, Any], where: str = "config
 
 def _typed(hint: Any, value: Any, where: str) -> Any:
     if is_dataclass(hint) and isinstance(value, Mapping):
-        return config_from_dict(hint, value, where)  # type: ignore[arg-type]
+        return _config(hint, value, where)  # type: ignore[arg-type]
     if get_origin(hint) is tuple and isinstance(value, list | tuple):
         return tuple(_typed(get_args(hint)[0], entry, where) for entry in value)
     if get_origin(hint) is Literal:

@@ -50,13 +50,13 @@ class LearnerConfig:
     """Longest gradient."""
     discount: float = 0.99  # Table 5
     """Of future rewards."""
-    huber: float = 1.0  # Table 5
+    huber_delta: float = 1.0  # Table 5
     """Size of a TD error from which on the loss is linear."""
     returns: Literal["one_step", "squashed_lambda"] = "one_step"  # Table 5; squashed_lambda: Table 3, R2D2
     """one_step: double Q-learning; squashed_lambda: that with Q(lambda) returns, on the scale of h(x)."""
-    mix: float = 0.8  # Table 3: Q's lambda
+    lambda_: float = 0.8  # Table 3: Q's lambda
     """lambda of those returns."""
-    priority_peak: float = 0.9  # R2D2's eta
+    max_priority_weight: float = 0.9  # R2D2's eta
     """Share of the largest TD error, against the mean, in a sequence's priority."""
     target_period: int = 2500  # Table 5
     """Learner steps between two copies to the target network."""
@@ -64,7 +64,7 @@ class LearnerConfig:
 
     def __post_init__(self) -> None:
         require_positive(
-            self, "learning_rate", "adam_epsilon", "clip_norm", "huber", "target_period", section="learner."
+            self, "learning_rate", "adam_epsilon", "clip_norm", "huber_delta", "target_period", section="learner."
         )
         require(
             self.schedule_steps >= 0,
@@ -72,7 +72,7 @@ class LearnerConfig:
             self.schedule_steps,
             "it must be 0 (a constant rate) or more",
         )
-        for name in ("discount", "mix", "priority_peak"):
+        for name in ("discount", "lambda_", "max_priority_weight"):
             value = getattr(self, name)
             require(0 <= value <= 1, f"learner.{name.replace('_', '-')}", value, "it must lie between 0 and 1")
 
@@ -102,8 +102,8 @@ class DataConfig:
     learn_from: Literal["learning_episodes", "all_episodes"] = "learning_episodes"
     """learning_episodes: from those that the data set keeps for learning; the others are read. all_episodes: every
     learner step deals out all episodes anew, to be learnt from or to be read."""
-    read_one_in: int = 4  # ours
-    """With all_episodes: one of so many is read in a step, the others are learnt from."""
+    retrieval_fraction: float = 0.25  # ours
+    """With all_episodes: the share that is read in a step (one over a whole number); the others are learnt from."""
     retrieve_from: Literal["same_task", "all_tasks", "random_task"] = "same_task"
     """Whose episodes are read: the task's own; all tasks', together; or, as a control, those of a random task, which is
     as much computation but says nothing about the task at hand."""
@@ -116,7 +116,10 @@ class DataConfig:
         )
         require(len(set(self.tasks)) == len(self.tasks), "data.tasks", self.tasks, "it must name no task twice")
         require(self.burn_in >= 0, "data.burn-in", self.burn_in, "it must not be negative")
-        require(self.read_one_in >= 2, "data.read-one-in", self.read_one_in, "it must be 2 or more")
+        rule = "it must be one over a whole number of 2 or more"
+        share = self.retrieval_fraction
+        fits = 0 < share <= 0.5 and abs(share * self.one_in - 1) < 1e-6
+        require(fits, "data.retrieval-fraction", share, rule)
         require(
             not self.num_tasks or self.tasks_per_step <= self.num_tasks,
             "data.tasks-per-step",
@@ -129,6 +132,11 @@ class DataConfig:
             self.batch_size,
             f"it must be a multiple of data.tasks-per-step = {self.tasks_per_step}",
         )
+
+    @property
+    def one_in(self) -> int:
+        """With all_episodes: one of so many is read in a step."""
+        return round(1 / self.retrieval_fraction)
 
 
 FoundValues = Literal["as_read", "shuffled", "mean"]

@@ -13,7 +13,7 @@ import numpy as np
 LEARNING, RETRIEVAL = 0, 1
 
 # None: observation [E, L + 1, ...] and action [E, L, ...] keep the type they come in.
-# Other columns [E, ...] may be added; `told` [E, w] is what the agent is told in an episode, as word numbers.
+# Other columns [E, ...] may be added; `instruction` [E, w] is what the agent is told in an episode, as word numbers.
 COLUMN_TYPES: dict[str, type[np.generic] | None] = {
     "observation": None,
     "action": None,

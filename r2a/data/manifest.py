@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from r2a.errors import UserError
+from r2a.renamed import COLUMNS
 from r2a.storage import read_versioned_json, sha256_of, storage_errors
 
 FORMAT = "r2a-dataset"
@@ -59,7 +60,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
             raise UserError(f"{file} is damaged: the entry of column {name!r} is not valid.")
     if manifest["fingerprint"] != fingerprint_of(manifest["columns"]):
         raise UserError(f"{file} is damaged: the fingerprint does not match the columns' checksums.")
-    return manifest
+    columns = {COLUMNS.get(name, name): entry for name, entry in manifest["columns"].items()}
+    return manifest | {"columns": columns}
 
 
 def open_column(folder: Path, name: str, entry: Mapping[str, Any]) -> np.ndarray:
@@ -98,5 +100,7 @@ def describe_column(file: Path, dtype: np.dtype, shape: Sequence[int]) -> dict[s
 
 def fingerprint_of(entries: Mapping[str, Mapping[str, Any]]) -> str:
     """One checksum for all columns, made of their checksums."""
-    checksums = "".join(f"{name} {entries[name]['sha256']}\n" for name in sorted(entries))
+    before = {new: old for old, new in COLUMNS.items()}
+    named = {before.get(name, name): entry["sha256"] for name, entry in entries.items()}
+    checksums = "".join(f"{name} {named[name]}\n" for name in sorted(named))
     return hashlib.sha256(checksums.encode()).hexdigest()

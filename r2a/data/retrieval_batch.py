@@ -49,7 +49,7 @@ class ResidentData(NamedTuple):
     """A data set's columns on the device, and who may read which episode."""
 
     observation: Shaped[Array, "E L+1 ..."]
-    told: Shaped[Array, "E w"]
+    instruction: Shaped[Array, "E w"]
     action: Action
     reward: Float[Array, "E L"]
     length: Int[Array, " E"]
@@ -76,10 +76,10 @@ def load_resident(dataset: OfflineDataset, data_config: DataConfig) -> ResidentD
         padded = np.stack([np.resize(members, count.max()) for members in rows])
         return EpisodeTable(jnp.asarray(padded, jnp.int32), jnp.asarray(count, jnp.int32))
 
-    told = data.columns.get("told", np.zeros((data.num_episodes, 0), np.uint8))
+    instruction = data.columns.get("instruction", np.zeros((data.num_episodes, 0), np.uint8))
     columns = {name: data.columns[name] for name in ResidentData._fields if name in data.columns}
     # Words are read one by one: those that no episode has are left out.
-    columns["told"] = told[:, : np.max(np.flatnonzero(np.any(told, axis=0)), initial=-1) + 1]
+    columns["instruction"] = instruction[:, : np.max(np.flatnonzero(np.any(instruction, axis=0)), initial=-1) + 1]
     on_device = {name: jnp.asarray(column) for name, column in columns.items()}
     learning = table(LEARNING)
     # Where a step decides anew who learns from which episode, both roles are played by one table.
@@ -98,8 +98,8 @@ def check_fits(dataset: OfflineDataset, config: RunConfig, *, to_learn: bool = T
     at_test = "evaluation.trajectories" if config.evaluation.trajectories else "retrieval.trajectories"
     wanted = [(at_test, config.evaluation.trajectories or retrieval.trajectories, fewest, "")]
     if to_learn:
-        share = f", one in {data.read_one_in}" if dealt else ""
-        available = fewest // data.read_one_in if dealt else fewest
+        share = f", one in {data.one_in}" if dealt else ""
+        available = fewest // data.one_in if dealt else fewest
         wanted.insert(0, ("retrieval.trajectories", retrieval.trajectories, available, share))
     for name, count, available, share in wanted:
         if count > available:
@@ -166,7 +166,7 @@ def draw_sequences(
     ends = data.terminated[row] & (step + 1 == length)
     frames = Frames(
         observation=data.observation[row, jnp.clip(seen, 0, length)],
-        told=data.told[episode],
+        instruction=data.instruction[episode],
         previous_action=none_where(seen <= 0, actions_at(data, row, before)),
         previous_reward=jnp.where(seen > 0, data.reward[row, before], 0.0),
         is_first=seen == 0,
@@ -180,25 +180,25 @@ def draw_sequences(
     )
 
 
-def place_pieces(data: ResidentData, task: Int[Array, ""], config: RetrievalConfig, key: PRNGKeyArray) -> Places:
-    """Distinct retrieval episodes of the task, and where in each the configured piece begins; consumes `key`.
+def place_segments(data: ResidentData, task: Int[Array, ""], config: RetrievalConfig, key: PRNGKeyArray) -> Places:
+    """Distinct retrieval episodes of the task, and where in each the configured segment begins; consumes `key`.
 
     One episode from each of n equal parts of the (shuffled) table: distinct without sorting.
     """
-    place_key, piece_key = jax.random.split(key)
+    place_key, segment_key = jax.random.split(key)
     n, count = config.trajectories, data.retrieval.count[task]
     bounds = (jnp.arange(n + 1) * count) // n
     place = jax.random.randint(place_key, (n,), bounds[:-1], bounds[1:])
     episode = data.retrieval.episode(task, place)
     first = jnp.zeros(n, jnp.int32)
-    if config.piece == "random":
+    if config.segment == "random":
         slack = jnp.maximum(data.length[episode] - (config.length or data.reward.shape[1]), 0)
-        first = jax.random.randint(piece_key, (n,), 0, slack + 1)
+        first = jax.random.randint(segment_key, (n,), 0, slack + 1)
     return Places(episode, first)
 
 
-def read_pieces(data: ResidentData, places: Places, config: RetrievalConfig) -> RetrievalBatch:
-    """The pieces of trajectories that begin there."""
+def read_segments(data: ResidentData, places: Places, config: RetrievalConfig) -> RetrievalBatch:
+    """The segments of trajectories that begin there."""
     episode = places.episode
     step = places.step[:, None] + jnp.arange(config.length or data.reward.shape[1])
     row = episode[:, None]
@@ -206,7 +206,7 @@ def read_pieces(data: ResidentData, places: Places, config: RetrievalConfig) -> 
     ends = data.terminated[episode][:, None] & (step + 1 == length)
     trajectories = Trajectory(
         observation=data.observation[row, step],
-        told=data.told[episode],
+        instruction=data.instruction[episode],
         action=actions_at(data, row, step),
         reward=data.reward[row, step],
         discount=1.0 - ends.astype(jnp.float32),
@@ -221,8 +221,8 @@ def read_pieces(data: ResidentData, places: Places, config: RetrievalConfig) -> 
 def draw_retrieval_batch(
     data: ResidentData, task: Int[Array, ""], config: RetrievalConfig, key: PRNGKeyArray
 ) -> RetrievalBatch:
-    """Distinct retrieval episodes of the task, cut to the configured piece; consumes `key`."""
-    return read_pieces(data, place_pieces(data, task, config, key), config)
+    """Distinct retrieval episodes of the task, cut to the configured segment; consumes `key`."""
+    return read_segments(data, place_segments(data, task, config, key), config)
 
 
 def draw_mixed_batch(
@@ -268,10 +268,10 @@ def tell_task_of(batch: RetrievalBatch, config: DataConfig) -> RetrievalBatch:
 
 
 class BatchPlan(NamedTuple):
-    """One learner step's batch, as far as it is small: its sequences [M b], and where its pieces [M N] lie."""
+    """One learner step's batch, as far as it is small: its sequences [M b], and where its segments [M N] lie."""
 
     sequences: Sequence
-    pieces: Places
+    segments: Places
 
 
 def plan_learning_batch(
@@ -284,7 +284,7 @@ def plan_learning_batch(
     """
     if config.learn_from == "all_episodes":
         key, deal_key = jax.random.split(key)
-        data = deal(data, config.read_one_in, deal_key)
+        data = deal(data, config.one_in, deal_key)
     task_key, source_key, sequence_key, retrieval_key = jax.random.split(key, 4)
     m = config.tasks_per_step
     tasks = draw_tasks(config, task_key)
@@ -295,14 +295,14 @@ def plan_learning_batch(
     )
     told_task = tell_task(sequences.frames.observation, tasks[:, None, None], config)
     sequences = sequences._replace(frames=sequences.frames._replace(observation=told_task))
-    pieces = jax.vmap(lambda task, k: place_pieces(data, task, retrieval, k))(
+    segments = jax.vmap(lambda task, k: place_segments(data, task, retrieval, k))(
         sources, jax.random.split(retrieval_key, len(sources))
     )
     if config.retrieve_from == "all_tasks":
-        sequences, pieces = jax.tree.map(
-            lambda a: a.reshape(1, a.shape[0] * a.shape[1], *a.shape[2:]), (sequences, pieces)
+        sequences, segments = jax.tree.map(
+            lambda a: a.reshape(1, a.shape[0] * a.shape[1], *a.shape[2:]), (sequences, segments)
         )
-    return BatchPlan(sequences, pieces)
+    return BatchPlan(sequences, segments)
 
 
 def source_tasks(config: DataConfig, tasks: Int[Array, " M"], key: PRNGKeyArray) -> Int[Array, " S"]:
@@ -317,8 +317,8 @@ def source_tasks(config: DataConfig, tasks: Int[Array, " M"], key: PRNGKeyArray)
 def read_learning_batch(
     data: ResidentData, config: DataConfig, retrieval: RetrievalConfig, plan: BatchPlan
 ) -> tuple[Sequence, RetrievalBatch]:
-    """The planned batch: sequences and, read now, the pieces to retrieve from."""
-    batches = jax.vmap(lambda places: read_pieces(data, places, retrieval))(plan.pieces)
+    """The planned batch: sequences and, read now, the segments to retrieve from."""
+    batches = jax.vmap(lambda places: read_segments(data, places, retrieval))(plan.segments)
     return plan.sequences, tell_task_of(batches, config)
 
 

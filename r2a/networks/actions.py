@@ -28,23 +28,23 @@ class Mixture(NamedTuple):
     std: Float[Array, "*b C a"]
 
     @staticmethod
-    def numbers(components: int, size: int) -> int:
+    def numbers(num_components: int, size: int) -> int:
         """How many numbers describe one over vectors of that size."""
-        return components * (1 + 2 * size)
+        return num_components * (1 + 2 * size)
 
     @classmethod
-    def of(cls, numbers: Float[Array, "*b n"], components: int, narrowest: float) -> Mixture:
+    def of(cls, numbers: Float[Array, "*b n"], num_components: int, min_std: float) -> Mixture:
         """The distribution that a network's unbounded numbers stand for.
 
-        Without a `narrowest` standard deviation, few exact repeats in the data would outweigh all.
+        Without a `min_std` standard deviation, few exact repeats in the data would outweigh all.
         """
-        parts = numbers.reshape(*numbers.shape[:-1], components, -1)
+        parts = numbers.reshape(*numbers.shape[:-1], num_components, -1)
         size = (parts.shape[-1] - 1) // 2
         share = jax.nn.sigmoid(parts[..., 1 + size :])
         return cls(
             jax.nn.log_softmax(parts[..., 0]),
             jnp.tanh(parts[..., 1 : 1 + size]),
-            narrowest * (WIDEST / narrowest) ** share,
+            min_std * (WIDEST / min_std) ** share,
         )
 
     def log_likelihood(self, action: Float[Array, "*b a"]) -> Float[Array, "*b"]:

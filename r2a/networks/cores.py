@@ -15,7 +15,7 @@ from r2a.types import Frames
 class NoMemory(eqx.Module):
     """A feed-forward agent: s is what is seen now, and every step is like an episode's first."""
 
-    carries: ClassVar = False
+    is_recurrent: ClassVar = False
 
     def start(self) -> tuple[()]:
         """Nothing to remember."""
@@ -34,7 +34,7 @@ class NoMemory(eqx.Module):
 class Memory(eqx.Module):
     """A recurrent agent: s is a GRU's state after what was seen, done and got so far."""
 
-    carries: ClassVar = True
+    is_recurrent: ClassVar = True
 
     embed: StepEmbedding
     gru: GRU

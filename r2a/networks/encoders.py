@@ -71,12 +71,12 @@ class VectorEncoder(eqx.Module):
         self.mlp = MLP((feature_size, *config.hidden), key, activate_last=True)
         self.features = config.features
 
-    def listen(self, told: Shaped[Array, " w"]) -> Shaped[Array, " w"]:
-        """Nothing is told to an agent that sees numbers alone."""
-        return told
+    def encode_instruction(self, instruction: Shaped[Array, " w"]) -> Shaped[Array, " w"]:
+        """No instruction is given to an agent that sees numbers alone."""
+        return instruction
 
-    def __call__(self, observation: Shaped[Array, "*b n"], heard: Shaped[Array, " w"]) -> Float[Array, "*b d"]:
-        del heard
+    def __call__(self, observation: Shaped[Array, "*b n"], instruction: Shaped[Array, " w"]) -> Float[Array, "*b d"]:
+        del instruction
         return self.mlp(FEATURES[self.features](observation))
 
 
@@ -134,30 +134,30 @@ class InstructedEncoder(eqx.Module):
         self.view = Linear(VIEW * VIEW * size, first, keys[7], gain=2**0.5)
         self.mlp = MLP(config.hidden, keys[8], activate_last=True)
 
-    def listen(self, told: UInt8[Array, " w"]) -> Float[Array, " c"]:
+    def encode_instruction(self, instruction: UInt8[Array, " w"]) -> Float[Array, " c"]:
         """The mission in a vector: the GRU's state after the last word."""
-        one_hot = jax.nn.one_hot(told, VOCABULARY)  # a gather's gradient would be a slow scatter
-        return self.reader(one_hot @ self.words, told > 0)[-1]
+        one_hot = jax.nn.one_hot(instruction, VOCABULARY)  # a gather's gradient would be a slow scatter
+        return self.reader(one_hot @ self.words, instruction > 0)[-1]
 
-    def __call__(self, observation: UInt8[Array, "*b n"], heard: Float[Array, " c"]) -> Float[Array, "*b d"]:
+    def __call__(self, observation: UInt8[Array, "*b n"], instruction: Float[Array, " c"]) -> Float[Array, "*b d"]:
         numbers = VIEW * VIEW * len(SYMBOLS)
         shown = observation[..., :numbers].reshape(*observation.shape[:-1], VIEW * VIEW, len(SYMBOLS))
-        features = self.features_of_cells(heard)[which_cell(shown)]
+        features = self.features_of_cells(instruction)[which_cell(shown)]
         direction = jax.nn.one_hot(observation[..., numbers], DIRECTIONS) @ self.direction
         flat = features.reshape(*observation.shape[:-1], -1)
         return self.mlp(jax.nn.relu(self.view(flat) + direction))
 
-    def features_of_cells(self, heard: Float[Array, " e"]) -> Float[Array, "kinds c"]:
+    def features_of_cells(self, instruction: Float[Array, " e"]) -> Float[Array, "kinds c"]:
         """What each kind of cell means to the mission.
 
         There are 39 kinds, but 49 cells in each of many views: looking them up takes a third of the time.
         """
         one_hots = [np.eye(count, dtype=np.float32)[[cell[i] for cell in CELLS]] for i, count in enumerate(SYMBOLS)]
         features = self.symbols(jnp.asarray(np.concatenate(one_hots, axis=-1)))
-        features = jax.nn.relu(self.film(0, features, heard))
-        return jax.nn.relu(self.film(1, self.cells(features), heard))
+        features = jax.nn.relu(self.film(0, features, instruction))
+        return jax.nn.relu(self.film(1, self.cells(features), instruction))
 
-    def film(self, layer: int, features: Float[Array, "*b c"], heard: Float[Array, " e"]) -> Float[Array, "*b c"]:
+    def film(self, layer: int, features: Float[Array, "*b c"], instruction: Float[Array, " e"]) -> Float[Array, "*b c"]:
         """Scaled and shifted as the mission says."""
-        scale, shift = jnp.split(self.films[layer](heard), 2, axis=-1)
+        scale, shift = jnp.split(self.films[layer](instruction), 2, axis=-1)
         return features * (1.0 + scale) + shift

@@ -22,15 +22,15 @@ class Head(eqx.Module):
 
     attend: MultiHeadAttention | None
     mlp: MLP
-    components: int = eqx.field(static=True)
-    narrowest: float = eqx.field(static=True)
+    num_components: int = eqx.field(static=True)
+    min_std: float = eqx.field(static=True)
 
     def __init__(self, config: HeadConfig, state_size: int, z_size: int, action_size: int, key: PRNGKeyArray):
         k1, k2 = jax.random.split(key)
         heads, gain = config.attention_heads, config.attention_gain
         self.attend = MultiHeadAttention(state_size, z_size, state_size, heads, k1, gain=gain) if z_size else None
-        self.components, self.narrowest = config.components, config.narrowest
-        outputs = Mixture.numbers(config.components, action_size) if config.components else action_size
+        self.num_components, self.min_std = config.num_components, config.min_std
+        outputs = Mixture.numbers(config.num_components, action_size) if config.num_components else action_size
         self.mlp = MLP((state_size, *config.hidden, outputs), k2)
 
     def __call__(self, state: Float[Array, "*b d"], z: Float[Array, "*b K e"]) -> Float[Array, "*b A"]:
@@ -41,15 +41,15 @@ class Head(eqx.Module):
 
     def log_likelihood(self, outputs: Float[Array, "*b A"], action: Action) -> Float[Array, "*b"]:
         """Of actions to imitate; one number per action counts as a logit."""
-        if self.components:
+        if self.num_components:
             return self.mixture(outputs).log_likelihood(action)
         chosen = jax.nn.one_hot(action, outputs.shape[-1])
         return (chosen * jax.nn.log_softmax(outputs)).sum(-1)
 
     def mode(self, outputs: Float[Array, "*b A"]) -> Action:
         """The best action."""
-        return self.mixture(outputs).mode() if self.components else jnp.argmax(outputs, axis=-1)
+        return self.mixture(outputs).mode() if self.num_components else jnp.argmax(outputs, axis=-1)
 
     def mixture(self, outputs: Float[Array, "*b A"]) -> Mixture:
         """The distribution of continuous actions that the head's numbers stand for."""
-        return Mixture.of(outputs, self.components, self.narrowest)
+        return Mixture.of(outputs, self.num_components, self.min_std)

@@ -232,12 +232,12 @@ class PixelEncoder(eqx.Module):
         seen = jax.eval_shape(torso, images)
         self.mlp = MLP((math.prod(seen.shape), *config.hidden), mlp_key, activate_last=True)
 
-    def listen(self, told: Shaped[Array, " w"]) -> Shaped[Array, " w"]:
-        """Nothing is told to an agent that sees pictures alone."""
-        return told
+    def encode_instruction(self, instruction: Shaped[Array, " w"]) -> Shaped[Array, " w"]:
+        """No instruction is given to an agent that sees pictures alone."""
+        return instruction
 
-    def __call__(self, observation: Shaped[Array, "..."], heard: Shaped[Array, " w"]) -> Float[Array, "..."]:
-        del heard
+    def __call__(self, observation: Shaped[Array, "..."], instruction: Shaped[Array, " w"]) -> Float[Array, "..."]:
+        del instruction
         leading, shape = observation.shape[: -self.axes], observation.shape[-self.axes :]
         features = self.torso(as_images(observation.reshape(-1, *shape), self.frames_first))
         return self.mlp(features.reshape(*leading, -1))

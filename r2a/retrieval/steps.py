@@ -75,11 +75,11 @@ class Reader(eqx.Module):
     def __init__(self, config: RetrievalConfig, query_from: int, key: PRNGKeyArray):
         k1, k2, k3 = jax.random.split(key, 3)
         self.query_network = MLP((query_from, config.key_size, config.key_size), k1)
-        self.query_norm = LayerNorm(config.key_size, scale=config.sharpness)
+        self.query_norm = LayerNorm(config.key_size, scale=config.query_scale)
         self.key = Linear(config.summary_size, config.key_size, k2, bias=False)
         self.value = Linear(config.summary_size, config.slot_size, k3, bias=False)
         # Similar states come as trajectories of one step: none of those is left out before its state is looked at.
-        self.k_traj, self.k_states = config.similar_states or config.k_traj, config.k_states
+        self.k_traj, self.k_states = config.num_neighbours or config.k_traj, config.k_states
 
     def query(self, m_hat: Float[Array, "*K d"]) -> Float[Array, "*K d_e"]:
         """f_query; layer norm keeps the logits in a range where more than one state is read."""

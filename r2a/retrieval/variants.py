@@ -143,7 +143,7 @@ class Retrieval(eqx.Module):
     def nearby(self, s: Float[Array, " d"], encoded: EncodedBatch | None) -> Nearby | None:
         """The states like the agent's own, if only those can be read. No slot has a say in it."""
         assert encoded is not None
-        return nearest_states(s, encoded, self.config.similar_states) if self.config.similar_states else None
+        return nearest_states(s, encoded, self.config.num_neighbours) if self.config.num_neighbours else None
 
     def start(self, key: PRNGKeyArray | None) -> RetrievalState:
         """The slots at an episode's start; consumes `key`."""
@@ -264,7 +264,7 @@ class AuxiliaryOnly(NoRetrieval):
 
 def one_teaches_in(trajectories: int, config: RetrievalConfig) -> int:
     """One in so many of a batch's trajectories teaches encoder and summariser."""
-    every = config.trajectories // config.taught_by if config.taught_by else 1
+    every = config.trajectories // config.num_grad_trajectories if config.num_grad_trajectories else 1
     return 1 if trajectories % every else every
 
 

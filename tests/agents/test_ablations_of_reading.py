@@ -9,7 +9,7 @@ ABLATIONS = {
     "A-6, one trajectory, one state": {"k_traj": 1, "k_states": 1},
     "A-6, everything": {"k_traj": TRAJECTORIES, "k_states": TRAJECTORIES * LENGTH, "ranking": "attention"},
     "without IB": {"bottleneck": "identity"},
-    "similar states": {"similar_states": 6, "ranking": "attention", "update": "sum"},
+    "similar states": {"num_neighbours": 6, "ranking": "attention", "update": "sum"},
     "several retrievals": {"retrievals_per_step": 2, "kl_reduction": "mean"},
     "time scales": {"slot_periods": (1, 2, 4)},
 }

@@ -44,7 +44,7 @@ def test_two_updates_on_pieces_of_five_steps():
     episodes, steps = 12, 8
     resident = ResidentData(
         observation=jnp.asarray(generator.normal(size=(episodes, steps + 1, OBSERVATION)), jnp.float32),
-        told=jnp.zeros((episodes, 0), jnp.uint8),
+        instruction=jnp.zeros((episodes, 0), jnp.uint8),
         action=jnp.asarray(generator.integers(0, ACTIONS, (episodes, steps)), jnp.int8),
         reward=jnp.asarray(generator.normal(size=(episodes, steps)), jnp.float32),
         length=jnp.asarray(generator.integers(1, steps + 1, episodes), jnp.int32),

@@ -39,12 +39,12 @@ RETRIEVAL = RetrievalConfig(
 CLONER = LearnerConfig(objective="cloning", learning_rate=3e-3, weights=LossWeights(kl=1e-4))
 
 
-def agent_config(variant="full", components=1, core="none"):
+def agent_config(variant="full", num_components=1, core="none"):
     return AgentConfig(
         encoder=EncoderConfig(hidden=(16,)),
         core=CoreConfig(kind=core, size=16),
         retrieval=RetrievalConfig(**{**vars(RETRIEVAL), "variant": variant}),
-        head=HeadConfig(hidden=(16,), attention_heads=2, components=components),
+        head=HeadConfig(hidden=(16,), attention_heads=2, num_components=num_components),
     )
 
 
@@ -54,7 +54,7 @@ def shown(answer, key):
     return RetrievalBatch(
         Trajectory(
             observation=jnp.ones((*shape, 1)),
-            told=jnp.zeros((TRAJECTORIES, 0), jnp.uint8),
+            instruction=jnp.zeros((TRAJECTORIES, 0), jnp.uint8),
             action=jnp.clip(answer + 0.02 * jax.random.normal(key, (*shape, SIZE)), -1, 1),
             reward=jnp.zeros(shape),
             discount=jnp.ones(shape),
@@ -112,9 +112,9 @@ def test_what_to_do_can_be_read():
 
 
 @pytest.mark.parametrize("core", ["none", "gru"])
-@pytest.mark.parametrize("components", [1, 3])
-def test_the_loss_is_the_mean_negative_log_likelihood_of_the_valid_steps(core, components):
-    config = agent_config("none", components, core)
+@pytest.mark.parametrize("num_components", [1, 3])
+def test_the_loss_is_the_mean_negative_log_likelihood_of_the_valid_steps(core, num_components):
+    config = agent_config("none", num_components, core)
     agent = build_agent(config, 1, SIZE, jax.random.key(0))
     steps = 1 if core == "none" else 3
     batch = batch_of(jax.random.key(3), steps)
@@ -159,7 +159,7 @@ def test_the_summaries_are_taught_the_vectors_that_were_done():
 
 
 def test_discrete_actions_can_be_cloned_too():
-    config = agent_config("none", components=0)
+    config = agent_config("none", num_components=0)
     agent = build_agent(config, 1, 3, jax.random.key(0))
     batch = batch_of(jax.random.key(1))
     action = jnp.ones((TASKS, STATES, 1), jnp.int32)

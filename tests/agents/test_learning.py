@@ -46,7 +46,7 @@ def show(answer, key):
     shape = (TRAJECTORIES, LENGTH)
     trajectories = Trajectory(
         observation=jnp.ones((*shape, 1)),
-        told=jnp.zeros((TRAJECTORIES, 0), jnp.uint8),
+        instruction=jnp.zeros((TRAJECTORIES, 0), jnp.uint8),
         action=action,
         reward=reward,
         discount=jnp.ones(shape),

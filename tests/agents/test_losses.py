@@ -65,11 +65,13 @@ def random_sequence(steps=12, actions=4):
     return q, action, reward, discount, online, target
 
 
-@pytest.mark.parametrize("mix", [0.0, 0.8, 1.0])
-def test_squashed_q_lambda_equals_rlax_where_both_networks_agree(mix):
+@pytest.mark.parametrize("lambda_", [0.0, 0.8, 1.0])
+def test_squashed_q_lambda_equals_rlax_where_both_networks_agree(lambda_):
     q, action, reward, discount, _, target = random_sequence()
-    ours = squashed_q_lambda_error(q, action, reward, discount, target, target, jnp.ones(len(q), bool), mix)
-    theirs = rlax.transformed_q_lambda(q, action, reward, discount, target, mix, tx_pair=rlax.SIGNED_HYPERBOLIC_PAIR)
+    ours = squashed_q_lambda_error(q, action, reward, discount, target, target, jnp.ones(len(q), bool), lambda_)
+    theirs = rlax.transformed_q_lambda(
+        q, action, reward, discount, target, lambda_, tx_pair=rlax.SIGNED_HYPERBOLIC_PAIR
+    )
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
@@ -81,8 +83,8 @@ def test_squashed_q_lambda_by_a_loop_with_double_q_and_a_sequence_that_ends_earl
     values = [float(unsquash(target[t, int(jnp.argmax(online[t]))])) for t in range(len(q))]
     later = values[-1]
     for t in reversed(range(len(q))):
-        mix = 0.8 if goes_on[t] else 0.0
-        later = float(reward[t] + discount[t] * ((1 - mix) * values[t] + mix * later))
+        lambda_ = 0.8 if goes_on[t] else 0.0
+        later = float(reward[t] + discount[t] * ((1 - lambda_) * values[t] + lambda_ * later))
         np.testing.assert_allclose(errors[t], float(squash(jnp.float32(later)) - q[t, action[t]]), rtol=1e-4, atol=1e-5)
 
 

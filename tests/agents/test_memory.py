@@ -42,7 +42,7 @@ def make_frames(first=()):
     is_first = np.isin(np.arange(STEPS), first)
     return Frames(
         observation=jnp.asarray(generator.normal(size=(STEPS, OBSERVATION)), jnp.float32),
-        told=jnp.zeros(0, jnp.uint8),
+        instruction=jnp.zeros(0, jnp.uint8),
         previous_action=jnp.asarray(np.where(is_first, -1, generator.integers(0, ACTIONS, STEPS)), jnp.int32),
         previous_reward=jnp.asarray(np.where(is_first, 0.0, generator.normal(size=STEPS)), jnp.float32),
         is_first=jnp.asarray(is_first),

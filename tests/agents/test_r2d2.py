@@ -14,7 +14,7 @@ from r2a.config import CoreConfig, LearnerConfig
 
 MEMORY = CoreConfig(kind="gru", size=9)
 READS = agent_config(MEMORY, ranking="attention", summariser="linear")
-R2D2 = LearnerConfig(returns="squashed_lambda", discount=0.9, mix=0.8, huber=1e6)
+R2D2 = LearnerConfig(returns="squashed_lambda", discount=0.9, lambda_=0.8, huber_delta=1e6)
 
 
 def one_sequence(**shape):
@@ -50,7 +50,7 @@ def test_both_networks_learn_from_the_stored_state_on(burn_in):
     discount = R2D2.discount * sequence.discount
     goes_on = jnp.array([True] * 4)
     expected = squashed_q_lambda_error(
-        own.q_values, sequence.action, sequence.reward, discount, own.next_q_values, later, goes_on, R2D2.mix
+        own.q_values, sequence.action, sequence.reward, discount, own.next_q_values, later, goes_on, R2D2.lambda_
     )
     np.testing.assert_allclose(given.error, expected, rtol=1e-4, atol=1e-5)
     fresh = learn_from(agent, target, sequence, *encoded, key, R2D2)
@@ -96,5 +96,5 @@ def test_priorities_are_those_of_the_errors_and_carry_no_gradient():
     pick = partial(jax.tree.map, lambda column: column[task])
     sequence = jax.tree.map(lambda column: column[task, place], batch.sequences)
     lesson = learn_from(agent, target, sequence, pick(encoded), pick(target_encoded), keys[task, place], R2D2)
-    expected = sequence_priority(lesson.error, sequence.valid, R2D2.priority_peak)
+    expected = sequence_priority(lesson.error, sequence.valid, R2D2.max_priority_weight)
     np.testing.assert_allclose(outcome.priority[task, place], expected, rtol=1e-4)

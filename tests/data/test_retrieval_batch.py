@@ -184,9 +184,9 @@ def test_whole_episodes_are_marked_where_they_end(dataset, retrieval_batches):
     np.testing.assert_array_equal(t.discount, np.where(ends, 0.0, 1.0))
 
 
-@pytest.mark.parametrize("piece", ["start", "random"])
-def test_pieces_of_episodes(dataset, resident, piece):
-    config = replace(CONFIG, length=3, piece=piece)
+@pytest.mark.parametrize("segment", ["start", "random"])
+def test_pieces_of_episodes(dataset, resident, segment):
+    config = replace(CONFIG, length=3, segment=segment)
     batches = draw_many(lambda key: draw_retrieval_batch(resident, jnp.array(2), config, key))
     t = batches.trajectories
     step, length = t.observation[..., 1], dataset.columns["length"][t.trajectory_id][..., None]
@@ -194,7 +194,7 @@ def test_pieces_of_episodes(dataset, resident, piece):
     np.testing.assert_array_equal(t.is_first, step == 0)
     np.testing.assert_array_equal(np.diff(step, axis=-1), 1)
     first, slack = step[..., 0], np.maximum(length[..., 0] - 3, 0)
-    if piece == "start":
+    if segment == "start":
         assert (first == 0).all()
     else:  # anywhere within the episode, and never further than needed to stay within it
         assert {(int(a), int(b)) for a, b in zip(first.ravel(), slack.ravel(), strict=True)} == {
@@ -275,10 +275,10 @@ def test_settings_the_data_cannot_serve_are_refused_in_one_sentence(dataset, cha
     [
         ({"k_traj": 5}, "retrieval.k-traj"),
         ({"length": 2, "k_states": 5}, "retrieval.k-states"),
-        ({"similar_states": 2}, "retrieval.k-states"),
+        ({"num_neighbours": 2}, "retrieval.k-states"),
         ({"k_states": -1}, "retrieval.k-states"),
         ({"slot_periods": (1, 2)}, "retrieval.slot-periods"),
-        ({"similar_states": -1}, "retrieval.similar-states"),
+        ({"num_neighbours": -1}, "retrieval.num-neighbours"),
     ],
 )
 def test_impossible_settings_are_refused_in_one_sentence(changes, option):

@@ -92,7 +92,7 @@ def test_some_levels_and_some_episodes_of_a_data_set(dataset):
     assert chosen.task_names == ("PutNextLocal", "GoToObj")
     assert np.bincount(chosen.columns["task_id"]).tolist() == [8, 8]
     rows = np.concatenate([dataset.episodes(2)[:8], dataset.episodes(0)[:8]])
-    np.testing.assert_array_equal(chosen.columns["told"], dataset.columns["told"][rows])
+    np.testing.assert_array_equal(chosen.columns["instruction"], dataset.columns["instruction"][rows])
 
 
 @pytest.mark.parametrize(

@@ -32,12 +32,12 @@ def test_an_arm_changes_exactly_what_it_names(name):
 def test_the_paper_preset_has_the_papers_values():
     learner, replay, retrieval = ATARI_PAPER.learner, ATARI_PAPER.replay, ATARI_PAPER.agent.retrieval
     assert (learner.learning_rate, learner.adam_epsilon, learner.clip_norm) == (1e-4, 1e-7, 40.0)
-    assert (learner.discount, learner.mix, learner.target_period, learner.weights.kl) == (0.997, 0.8, 400, 0.1)
+    assert (learner.discount, learner.lambda_, learner.target_period, learner.weights.kl) == (0.997, 0.8, 400, 0.1)
     assert (replay.trace, replay.period, replay.capacity, replay.minimum) == (80, 40, 100_000, 5_000)
     assert (replay.priority_exponent, replay.importance_exponent, ATARI_PAPER.play.epsilon) == (0.9, 0.6, 0.01)
     assert (retrieval.slots, retrieval.summary_size, retrieval.k_traj, retrieval.k_states) == (8, 512, 10, 10)
     assert retrieval.trajectories + ATARI_PAPER.batch_size == 512
-    assert (learner.returns, learner.optimiser, learner.priority_peak, replay.burn_in) == (
+    assert (learner.returns, learner.optimiser, learner.max_priority_weight, replay.burn_in) == (
         "squashed_lambda",
         "adam",
         0.9,

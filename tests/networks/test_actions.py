@@ -13,17 +13,17 @@ from r2a.networks.recurrent import StepEmbedding, previous_steps
 from r2a.types import none_where
 
 
-def random_mixture(components, size, batch=(), seed=0):
-    numbers = jax.random.normal(jax.random.key(seed), (*batch, Mixture.numbers(components, size)))
-    return Mixture.of(2.0 * numbers, components, 0.01)
+def random_mixture(num_components, size, batch=(), seed=0):
+    numbers = jax.random.normal(jax.random.key(seed), (*batch, Mixture.numbers(num_components, size)))
+    return Mixture.of(2.0 * numbers, num_components, 0.01)
 
 
-@pytest.mark.parametrize("components", [1, 3])
-def test_the_likelihood_is_that_of_normal_distributions_cut_off_at_the_bounds(components):
-    mixture = random_mixture(components, 2)
+@pytest.mark.parametrize("num_components", [1, 3])
+def test_the_likelihood_is_that_of_normal_distributions_cut_off_at_the_bounds(num_components):
+    mixture = random_mixture(num_components, 2)
     action = np.array([0.3, -0.8])
     expected = 0.0
-    for c in range(components):
+    for c in range(num_components):
         density = 1.0
         for a, mean, std in zip(action, np.asarray(mixture.mean)[c], np.asarray(mixture.std)[c], strict=True):
             density *= stats.truncnorm.pdf(a, (-1 - mean) / std, (1 - mean) / std, loc=mean, scale=std)

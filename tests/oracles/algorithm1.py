@@ -41,10 +41,10 @@ def most_similar(config, s, trajectories, members):
         for j, state in enumerate(trajectories[i]["states"]):
             if trajectories[i]["valid"][j]:
                 cosine[i, j] = state @ s / np.sqrt(state @ state + 1e-6)
-    if not config.similar_states:
+    if not config.num_neighbours:
         return list(cosine)
     nearest = [top(1, {state: cosine[state] for state in cosine if state[0] == i}) for i in members]
-    return top(config.similar_states, {state: cosine[state] for found in nearest for state in found})
+    return top(config.num_neighbours, {state: cosine[state] for found in nearest for state in found})
 
 
 def retrieve(p, config, q, s, trajectories):
@@ -57,7 +57,7 @@ def retrieve(p, config, q, s, trajectories):
     for i, j in candidates:
         kappa = linear(part(p, "reader.key"), trajectories[i]["past"][j])
         logit[i, j] = q @ kappa / np.sqrt(config.key_size)
-    if config.ranking == "attention" and not config.similar_states:  # else the most similar states are candidates
+    if config.ranking == "attention" and not config.num_neighbours:  # else the most similar states are candidates
         alpha = dict(zip(candidates, softmax(list(logit.values())), strict=True))
         relevance = {i: sum(alpha[state] for state in candidates if state[0] == i) for i in members}
         members = top(config.k_traj, relevance)

@@ -27,7 +27,7 @@ def make_trajectory(length=LENGTH, starts=True, seed=0):
     generator = np.random.default_rng(seed)
     trajectory = Trajectory(
         observation=jnp.zeros((LENGTH, 1)),
-        told=jnp.zeros(0, jnp.uint8),
+        instruction=jnp.zeros(0, jnp.uint8),
         action=jnp.asarray(generator.integers(0, ACTIONS, LENGTH), jnp.int32),
         reward=jnp.asarray(generator.normal(size=LENGTH), jnp.float32),
         discount=jnp.ones(LENGTH),
@@ -98,7 +98,7 @@ def test_an_episode_that_starts_has_no_action_before_it():
     summariser = make_summariser("gru")
     trajectory, states = make_trajectory(starts=True)
     within = trajectory._replace(is_first=jnp.zeros(LENGTH, bool))
-    # The action before a piece that starts within its episode is not in the piece: it counts as none.
+    # The action before a segment that starts within its episode is not in the segment: it counts as none.
     np.testing.assert_array_equal(
         summarise(summariser, trajectory, states).past, summarise(summariser, within, states).past
     )

@@ -11,7 +11,7 @@ from small import agent_config, make_agent, make_retrieval_batch
 
 BATCH = make_retrieval_batch(lengths=(4, 2, 3, 4, 1, 3))
 ALL = agent_config(trajectories=6, ranking="attention")
-SOME = replace(ALL, retrieval=replace(ALL.retrieval, taught_by=2))
+SOME = replace(ALL, retrieval=replace(ALL.retrieval, num_grad_trajectories=2))
 TEACHERS = [0, 3]
 
 

@@ -46,8 +46,8 @@ def test_the_columns_are_as_promised(undisturbed):
     longest = int(columns["length"].max())
     assert longest <= 60
     assert columns["observation"].shape == (220, longest + 1, 148)
-    assert columns["observation"].dtype == columns["action"].dtype == columns["told"].dtype == np.uint8
-    assert columns["told"].shape == (220, 72)
+    assert columns["observation"].dtype == columns["action"].dtype == columns["instruction"].dtype == np.uint8
+    assert columns["instruction"].shape == (220, 72)
     np.testing.assert_array_equal(columns["noise"][:6], np.array([0, 0.3, 1] * 2, np.float32))
     np.testing.assert_array_equal(columns["task_id"], np.repeat([0, 1], 110))
     assert dataset.manifest["provenance"]["vocabulary"] == VOCABULARY_FINGERPRINT
@@ -73,8 +73,8 @@ def test_rows_hold_one_whole_episode_each(undisturbed):
         assert not columns["action"][row, length:].any()
         assert columns["observation"][row, : length + 1, :147].any(axis=1).all()
         task = LEVELS[columns["task_id"][row]]
-        assert as_text(columns["told"][row]).startswith("pick up ")
-        assert task == "PickupLoc" or "box" in as_text(columns["told"][row])
+        assert as_text(columns["instruction"][row]).startswith("pick up ")
+        assert task == "PickupLoc" or "box" in as_text(columns["instruction"][row])
 
 
 def test_episodes_are_those_of_their_seeds(undisturbed):
@@ -89,7 +89,7 @@ def test_episodes_are_those_of_their_seeds(undisturbed):
     assert columns["length"][117] == length
     np.testing.assert_array_equal(columns["observation"][117, : length + 1], episode.observation)
     np.testing.assert_array_equal(columns["action"][117, :length], episode.action)
-    np.testing.assert_array_equal(columns["told"][117], episode.mission)
+    np.testing.assert_array_equal(columns["instruction"][117], episode.mission)
 
 
 def test_the_card_counts_what_is_there(undisturbed):

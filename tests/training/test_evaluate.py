@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from small import agent_config, make_agent, make_retrieval_batch
 
-from r2a.training.evaluate.sources import spoiled
+from r2a.training.evaluate.sources import corrupt_values
 
 
 @pytest.fixture(scope="module")
@@ -14,13 +14,13 @@ def encoded():
 
 
 def test_as_read_nothing_changes(encoded):
-    assert spoiled(encoded, "as_read", jax.random.key(0)) is encoded
-    assert spoiled(None, "shuffled", jax.random.key(0)) is None
+    assert corrupt_values(encoded, "as_read", jax.random.key(0)) is encoded
+    assert corrupt_values(None, "shuffled", jax.random.key(0)) is None
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_shuffled_values_are_those_of_other_states_that_exist(encoded, seed):
-    other = spoiled(encoded, "shuffled", jax.random.key(seed))
+    other = corrupt_values(encoded, "shuffled", jax.random.key(seed))
     valid = np.asarray(encoded.valid)
     before, after = np.asarray(encoded.values), np.asarray(other.values)
     assert not np.array_equal(before[valid], after[valid])
@@ -30,6 +30,6 @@ def test_shuffled_values_are_those_of_other_states_that_exist(encoded, seed):
 
 
 def test_the_mean_is_that_of_the_states_that_exist(encoded):
-    other = spoiled(encoded, "mean", jax.random.key(0))
+    other = corrupt_values(encoded, "mean", jax.random.key(0))
     mean = np.asarray(encoded.values)[np.asarray(encoded.valid)].mean(0)
     np.testing.assert_allclose(other.values, np.broadcast_to(mean, other.values.shape), rtol=1e-5, atol=1e-6)

@@ -93,7 +93,7 @@ def test_the_state_stored_with_a_sequence_is_the_one_its_frames_lead_to(name):
 
 
 def test_what_is_learnt_from_is_what_was_done():
-    """Every sequence is a piece of one episode of its lane: frames, actions, rewards and where it ends."""
+    """Every sequence is a segment of one episode of its lane: frames, actions, rewards and where it ends."""
     run = OnlineRun(variant("none"))
     chunk = run.actors.play(run.learner.agent, None, 40, run.act_key, 0)
     run.replay.add(*chunk)
@@ -102,10 +102,10 @@ def test_what_is_learnt_from_is_what_was_done():
         rows = np.flatnonzero(chunk.present[lane] & ~chunk.is_last[lane])
         episodes = np.split(rows, np.flatnonzero(chunk.is_first[lane][rows])[1:])
         count = int(sampled.valid[i].sum())
-        pieces = [episode[step : step + count] for episode in episodes]
+        segments = [episode[step : step + count] for episode in episodes]
         assert any(
             all(
-                np.array_equal(done[lane, piece], seen[i, :count])
+                np.array_equal(done[lane, segment], seen[i, :count])
                 for done, seen in (
                     (chunk.observation, sampled.observation),
                     (chunk.action, sampled.action),
@@ -114,7 +114,7 @@ def test_what_is_learnt_from_is_what_was_done():
                     (chunk.is_first, sampled.is_first),
                 )
             )
-            for piece in pieces
+            for segment in segments
         )
     frames = sequences_of(sampled, 0, run.learner.stored_states).frames
     np.testing.assert_array_equal(frames.previous_action[:, 1:], np.where(sampled.is_first[:, 1:], -1, sampled.action))
@@ -139,7 +139,7 @@ def test_a_run_is_a_function_of_its_seed(name):
 
 def test_cheaper_and_richer_ways_to_retrieve_learn_online():
     """By return, from similar states, twice per step, on two time scales; after a burn-in; actors read what is old."""
-    retrieval = replace(RETRIEVAL, ranking="return", similar_states=3, k_states=3)
+    retrieval = replace(RETRIEVAL, ranking="return", num_neighbours=3, k_states=3)
     retrieval = replace(retrieval, retrievals_per_step=2, slot_periods=(1, 3))
     run = OnlineRun(
         replace(

@@ -22,7 +22,7 @@ NUM_TASKS = 3
 READING = SMOKE
 OTHERWISE = replace(
     READING,
-    agent=replace(SMOKE.agent, retrieval=replace(SMOKE.agent.retrieval, ranking="attention", piece="random")),
+    agent=replace(SMOKE.agent, retrieval=replace(SMOKE.agent.retrieval, ranking="attention", segment="random")),
     data=replace(SMOKE.data, task_input="one_hot"),
 )
 
@@ -57,8 +57,8 @@ def test_what_was_retrieved_is_in_the_data_set(config, play, dataset):
     assert (columns["split"][states.episode] == RETRIEVAL).all()
     np.testing.assert_allclose(states.episode_return, columns["reward"].sum(1)[states.episode], rtol=1e-6)
 
-    # A piece from the start has the steps of its episode; any other is shifted by the same number everywhere.
-    shifts = range(1) if config.agent.retrieval.piece == "start" else range(50 - config.agent.retrieval.length + 1)
+    # A segment from the start has the steps of its episode; any other is shifted by the same number everywhere.
+    shifts = range(1) if config.agent.retrieval.segment == "start" else range(50 - config.agent.retrieval.length + 1)
     for number in np.unique(states.episode):
         here = states.episode == number
         steps = selection.step[here]

@@ -188,7 +188,7 @@ def test_a_full_disk_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, monke
         (["minatar", "--replay.capacity", "40"], "may never be more than 28 whole sequences"),
         (["minatar", "--replay.burn-in", "20"], "replay.minimum is 30, but"),
         (["minatar", "--retrieval.length", "5"], "retrieval.length is 5, but"),
-        (["minatar", "--retrieval.similar-states", "0", "--retrieval.k-states", "31"], "only 30 states are there"),
+        (["minatar", "--retrieval.num-neighbours", "0", "--retrieval.k-states", "31"], "only 30 states are there"),
         (["minatar", "--learner.objective", "cloning"], "nobody to clone"),
         (["minatar", "--runs", "/proc/nowhere"], "/proc/nowhere"),
     ],

@@ -19,7 +19,7 @@ from r2a.commands.screen import CONSOLE
 from r2a.config import FoundValues
 from r2a.errors import UserError
 from r2a.training.compilation import use_compilation_cache
-from r2a.training.evaluate.sources import spoiled
+from r2a.training.evaluate.sources import corrupt_values
 from r2a.training.online.loop import OnlineRun
 from r2a.training.online.playing import film, play_games
 from r2a.training.online.train import load_run
@@ -70,7 +70,7 @@ def main(argv: Sequence[str]) -> int:
     episodes = options.episodes or run.config.play.episodes
     play = replace(run.config.play, episodes=episodes)
     config = replace(run.config, play=play, seed=run.config.seed + options.seed)
-    encoded = spoiled(run.encoded, options.values, jax.random.key(options.seed))
+    encoded = corrupt_values(run.encoded, options.values, jax.random.key(options.seed))
     played = play_games(run.agent, encoded, config)
     scores = played.scores
     figures = scores_of(config, float(scores.mean()))

@@ -25,7 +25,7 @@ PAPER = RunConfig(
     agent=AgentConfig(
         encoder=EncoderConfig(features="poses", hidden=(256, 256)),  # App. gridroboman setup
         retrieval=BABYAI.agent.retrieval,  # App. CausalWorld: the same setup as for BabyAI
-        head=HeadConfig(hidden=(256,), components=1),  # ours
+        head=HeadConfig(hidden=(256,), num_components=1),  # ours
     ),
     learner=LearnerConfig(objective="cloning", weights=BABYAI.learner.weights),
     data=DataConfig(
@@ -52,7 +52,7 @@ LAPTOP = RunConfig(
             length=64,
             ranking="attention",
             k_traj=2,
-            similar_states=10,
+            num_neighbours=10,
             k_states=10,
             summariser="linear",
             summary_size=64,
@@ -61,7 +61,7 @@ LAPTOP = RunConfig(
             gate_bias=-3.0,
             auxiliary=AuxiliaryConfig(bins=21, low=-2.0, high=2.0, discount=0.95),
         ),
-        head=HeadConfig(hidden=(128,), attention_gain=0.0, components=5, narrowest=0.03),
+        head=HeadConfig(hidden=(128,), attention_gain=0.0, num_components=5, min_std=0.03),
     ),
     learner=LearnerConfig(
         objective="cloning",
@@ -98,9 +98,9 @@ SMOKE = replace(
             k_traj=1,
             length=8,
             k_states=2,
-            similar_states=2,
+            num_neighbours=2,
         ),
-        head=HeadConfig(hidden=(8,), attention_heads=2, components=1),
+        head=HeadConfig(hidden=(8,), attention_heads=2, num_components=1),
     ),
     data=replace(LAPTOP.data, dataset="causalworld-smoke", num_tasks=2, tasks_per_step=2, batch_size=8),
     evaluation=EvaluationConfig(episodes=1, retrieval_batches=1),

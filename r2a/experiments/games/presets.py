@@ -41,7 +41,7 @@ ATARI_PAPER = OnlineConfig(
         learning_rate=1e-4,
         adam_epsilon=1e-7,
         discount=0.997,
-        huber=1e6,  # R2D2: squared errors
+        huber_delta=1e6,  # R2D2: squared errors
         returns="squashed_lambda",
         target_period=400,
         weights=LossWeights(kl=0.1, action=0.1, value=0.1, reward=0.1),  # beta: App. Atari hyperparameters
@@ -64,9 +64,9 @@ MINATAR_LAPTOP = OnlineConfig(
             slot_size=64,
             key_size=32,
             trajectories=64,
-            taught_by=16,
+            num_grad_trajectories=16,
             ranking="attention",
-            similar_states=10,
+            num_neighbours=10,
             summariser="linear",
             summary_size=64,
             bottleneck_std=0.03,
@@ -79,7 +79,7 @@ MINATAR_LAPTOP = OnlineConfig(
     learner=LearnerConfig(
         learning_rate=5e-4,
         adam_epsilon=1e-7,
-        huber=1e6,
+        huber_delta=1e6,
         returns="squashed_lambda",
         target_period=100,
         weights=LossWeights(kl=1e-4, action=0.03, value=0.03, reward=0.03),
@@ -104,10 +104,10 @@ MINATAR_SMOKE = replace(
             key_size=8,
             summary_size=8,
             trajectories=6,
-            taught_by=3,
+            num_grad_trajectories=3,
             k_traj=3,
             k_states=4,
-            similar_states=5,
+            num_neighbours=5,
         ),
         head=HeadConfig(attention_heads=2),
     ),
@@ -131,7 +131,7 @@ ATARI_LAPTOP = replace(
         retrieval=replace(
             MINATAR_LAPTOP.agent.retrieval,
             trajectories=32,
-            taught_by=8,
+            num_grad_trajectories=8,
             auxiliary=AuxiliaryConfig(bins=43, low=-2.0, high=40.0),  # rewards are hundreds, returns thousands
         ),
     ),

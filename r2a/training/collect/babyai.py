@@ -157,7 +157,7 @@ def _write(config: BabyAICollectConfig, path: Path, tasks: Mapping[str, Sequence
 
 def _others(shard: Shard) -> dict[str, np.ndarray]:
     """The columns that only BabyAI has."""
-    return {"terminated": shard.terminated, "told": shard.mission, "noise": shard.noise}
+    return {"terminated": shard.terminated, "instruction": shard.mission, "noise": shard.noise}
 
 
 def _data_card(tasks: Sequence[ShardTask]) -> dict[str, Any]:

@@ -204,7 +204,7 @@ def empty_memory(capacity: int) -> ResidentData:
 
     return ResidentData(
         observation=jnp.zeros((capacity, length + 1, *SPEC.observation_shape), jnp.int8),
-        told=jnp.zeros((capacity, 0), jnp.uint8),
+        instruction=jnp.zeros((capacity, 0), jnp.uint8),
         action=jnp.zeros((capacity, length), jnp.int8),
         reward=jnp.zeros((capacity, length)),
         length=jnp.full(capacity, length),

@@ -36,14 +36,14 @@ def evaluate(
     first_seed = int(jax.random.randint(seed_key, (), 0, 2**30))
     observation, mission = worlds.reset(range(first_seed, first_seed + readers.task.size))
     shape = readers.task.shape
-    state, heard = begin(agent, jnp.asarray(mission).reshape(*shape, -1), start_key)
+    state, instruction = begin(agent, jnp.asarray(mission).reshape(*shape, -1), start_key)
     action, reward = np.full(shape, -1, np.int32), np.zeros(shape, np.float32)
     fulfilled, active = np.zeros(readers.task.size), np.ones(readers.task.size, bool)
     weight = jnp.zeros((*shape, config.data.num_tasks))
     for step in range(config.evaluation.steps):
         seen = (observation.reshape(*shape, -1), action, reward, np.full(shape, step == 0))
         observations, *before = map(jnp.asarray, seen)
-        frames = Frames(observations, heard, *before)
+        frames = Frames(observations, instruction, *before)
         step_key = jax.random.fold_in(act_key, step)
         chosen, state, weight = act(
             agent, state, frames, encoded, weight, jnp.asarray(active.reshape(shape)), step_key, setting

@@ -72,7 +72,7 @@ def play(
     first_seed = int(jax.random.randint(seed_key, (), 0, 2**30))
     seeds = range(first_seed, first_seed + readers.task.size)
     observation = worlds.reset(seeds)
-    state, heard = begin(agent, jnp.zeros((*shape, 0), jnp.uint8), start_key)
+    state, instruction = begin(agent, jnp.zeros((*shape, 0), jnp.uint8), start_key)
     action = np.zeros((*shape, data.action.shape[-1]), np.float32)
     reward, over = np.zeros(shape, np.float32), np.zeros(readers.task.size, bool)
     weight, step = jnp.zeros((*shape, config.data.num_tasks)), 0
@@ -80,7 +80,7 @@ def play(
     while not over.all():
         seen = (observation.reshape(*shape, *observation.shape[1:]), action, reward, np.full(shape, step == 0))
         observations, *before = map(jnp.asarray, seen)
-        frames = Frames(observations, heard, *before)
+        frames = Frames(observations, instruction, *before)
         active, step_key = jnp.asarray(~over.reshape(shape)), jax.random.fold_in(act_key, step)
         chosen, state, weight = act(agent, state, frames, encoded, weight, active, step_key, setting)
         action = np.asarray(chosen)

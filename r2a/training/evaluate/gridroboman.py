@@ -14,7 +14,14 @@ from r2a.agents.agent import Agent, only_seen
 from r2a.config import RunConfig
 from r2a.data.retrieval_batch import ResidentData, draw_retrieval_batch, tell_task, tell_task_of
 from r2a.environments.gridroboman import GRIDROBOMAN
-from r2a.training.evaluate.sources import Evaluation, Source, retrieval_at_test, source_tasks, spoiled, what_matters
+from r2a.training.evaluate.sources import (
+    Evaluation,
+    Source,
+    corrupt_values,
+    retrieval_at_test,
+    source_tasks,
+    what_matters,
+)
 from r2a.types import RetrievalBatch
 
 
@@ -52,7 +59,7 @@ def play_episodes(
     """Returns of episodes played on one task while reading from one retrieval batch; consumes `key`."""
     reset_key, start_key, act_key = jax.random.split(key, 3)
     episodes = config.evaluation.episodes
-    encoded = spoiled(agent.prepare(batch)[0], config.evaluation.values, jax.random.fold_in(key, 1))
+    encoded = corrupt_values(agent.prepare(batch)[0], config.evaluation.values, jax.random.fold_in(key, 1))
     boards = jax.vmap(GRIDROBOMAN.reset)(jax.random.split(reset_key, episodes))
     starts = jax.vmap(agent.start)(jax.random.split(start_key, episodes))
     nothing = jnp.full(episodes, -1), jnp.zeros(episodes)

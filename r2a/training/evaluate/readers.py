@@ -14,7 +14,7 @@ from r2a.agents.actor import epsilon_greedy
 from r2a.agents.agent import Agent
 from r2a.config import RunConfig
 from r2a.data.retrieval_batch import ResidentData, draw_mixed_batch
-from r2a.training.evaluate.sources import Evaluation, Source, retrieval_at_test, source_tasks, spoiled
+from r2a.training.evaluate.sources import Evaluation, Source, corrupt_values, retrieval_at_test, source_tasks
 from r2a.types import Action, AgentState, EncodedBatch, Frames
 
 
@@ -60,16 +60,16 @@ def prepare(
 
     def one(tasks: Int[Array, " S"], key: PRNGKeyArray) -> EncodedBatch | None:
         encoded, _ = agent.prepare(draw_mixed_batch(data, tasks, retrieval_at_test(config), key))
-        return spoiled(encoded, config.evaluation.values, jax.random.fold_in(key, 1))
+        return corrupt_values(encoded, config.evaluation.values, jax.random.fold_in(key, 1))
 
     return jax.vmap(one)(sources, jax.random.split(key, sources.shape[0]))
 
 
 @jax.jit
-def begin(agent: Agent, told: Array, key: PRNGKeyArray) -> tuple[AgentState, Array]:
-    """The agents' states at an episode's start, and what they make of what they are told; consumes `key`."""
-    starts = jax.vmap(jax.vmap(agent.start))(jax.random.split(key, told.shape[:2]))
-    return starts, jax.vmap(jax.vmap(agent.listen))(told)
+def begin(agent: Agent, instruction: Array, key: PRNGKeyArray) -> tuple[AgentState, Array]:
+    """The agents' states at an episode's start, and the instructions as vectors; consumes `key`."""
+    starts = jax.vmap(jax.vmap(agent.start))(jax.random.split(key, instruction.shape[:2]))
+    return starts, jax.vmap(jax.vmap(agent.encode_instruction))(instruction)
 
 
 @partial(jax.jit, static_argnames="config", donate_argnames=("state", "weight"))
@@ -90,7 +90,7 @@ def act(
 
     def one(state: AgentState, frame: Frames, encoded: EncodedBatch | None, key: PRNGKeyArray) -> Any:
         output = agent(state, frame, encoded, None)
-        if agent.head.components:
+        if agent.head.num_components:
             action = agent.head.mode(output.q_values)
         else:
             action = epsilon_greedy(output.q_values, config.evaluation.epsilon, key)

@@ -71,7 +71,7 @@ def what_matters(config: RunConfig) -> RunConfig:
     return RunConfig(agent=config.agent, data=config.data, evaluation=config.evaluation)
 
 
-def spoiled(encoded: EncodedBatch | None, how: FoundValues, key: PRNGKeyArray) -> EncodedBatch | None:
+def corrupt_values(encoded: EncodedBatch | None, how: FoundValues, key: PRNGKeyArray) -> EncodedBatch | None:
     """What can be read, with other values in its place; consumes `key`. Keys stay: only what is found there changes."""
     if encoded is None or how == "as_read":
         return encoded
@@ -89,4 +89,6 @@ def spoiled(encoded: EncodedBatch | None, how: FoundValues, key: PRNGKeyArray) -
 def retrieval_at_test(config: RunConfig) -> RetrievalConfig:
     """How a retrieval batch is drawn for an evaluation: nothing is learnt from it, so it can be larger."""
     retrieval = config.agent.retrieval
-    return replace(retrieval, trajectories=config.evaluation.trajectories or retrieval.trajectories, taught_by=0)
+    return replace(
+        retrieval, trajectories=config.evaluation.trajectories or retrieval.trajectories, num_grad_trajectories=0
+    )

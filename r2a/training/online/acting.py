@@ -31,7 +31,7 @@ class Chunk(NamedTuple):
     present: Bool[np.ndarray, "lanes n"]
 
 
-class Standing(NamedTuple):
+class ActorState(NamedTuple):
     """Where acting is: what every lane sees and did just before, and what its agent carries."""
 
     frames: Shaped[np.ndarray, "lanes stack ..."]
@@ -77,7 +77,7 @@ class Actors:
         self.lanes, self.epsilon = lanes, jnp.asarray(epsilon)
         observation = lanes.reset()
         count = lanes.num_lanes
-        self.standing = Standing(
+        self.standing = ActorState(
             frames=np.repeat(observation[:, None], stack, axis=1),
             action=np.full(count, -1, np.int32),
             reward=np.zeros(count, np.float32),
@@ -109,7 +109,7 @@ class Actors:
             if ended.any():
                 rows.append((observation, chosen, step.reward, discount, nowhere, everywhere, stored, step.truncated))
                 observation = self.lanes.restart(ended)
-            self.standing = Standing(
+            self.standing = ActorState(
                 frames=self._look(observation, ended),
                 action=np.where(ended, -1, chosen).astype(np.int32),
                 reward=np.where(ended, 0.0, step.reward).astype(np.float32),
@@ -121,9 +121,9 @@ class Actors:
     def _frames(self) -> Frames:
         standing = self.standing
         stacked = standing.frames if standing.frames.shape[1] > 1 else standing.frames[:, 0]
-        told = jnp.zeros((len(standing.action), 0), jnp.uint8)
+        instruction = jnp.zeros((len(standing.action), 0), jnp.uint8)
         before = (standing.action, standing.reward, standing.is_first)
-        return Frames(jnp.asarray(stacked), told, *map(jnp.asarray, before))
+        return Frames(jnp.asarray(stacked), instruction, *map(jnp.asarray, before))
 
     def _look(self, observation: np.ndarray, begins: np.ndarray) -> np.ndarray:
         """The newest frames of every lane; an episode's first frame is repeated."""

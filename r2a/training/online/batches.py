@@ -49,12 +49,12 @@ def sequences_of(sampled: Sampled, burn_in: int, states: StoredStates) -> Sequen
 def trajectories_of(sampled: Sampled, states: StoredStates) -> RetrievalBatch:
     """The sequences [N] that were drawn, burn-in and all, to retrieve from.
 
-    A piece's return is the sum of its own rewards.
+    A segment's return is the sum of its own rewards.
     """
     count = len(sampled.reward)
     trajectories = Trajectory(
         observation=jnp.asarray(sampled.observation[:, :-1]),
-        told=jnp.zeros((count, 0), jnp.uint8),
+        instruction=jnp.zeros((count, 0), jnp.uint8),
         action=jnp.asarray(sampled.action),
         reward=jnp.asarray(sampled.reward),
         discount=jnp.asarray(sampled.discount),
@@ -91,7 +91,7 @@ def _frames_of(sampled: Sampled) -> Frames:
     reward = shifted(jnp.asarray(sampled.previous_reward), jnp.asarray(sampled.reward))
     return Frames(
         observation=jnp.asarray(sampled.observation),
-        told=jnp.zeros((len(first), 0), jnp.uint8),
+        instruction=jnp.zeros((len(first), 0), jnp.uint8),
         previous_action=jnp.where(first, -1, action),
         previous_reward=jnp.where(first, 0.0, reward),
         is_first=jnp.asarray(first),

@@ -1,0 +1,35 @@
+"""Old names that files on disk still have, and what they are called now. One table for each kind of file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+SETTINGS: dict[str, str] = {
+    "agent.head.components": "num_components",
+    "agent.head.narrowest": "min_std",
+    "agent.retrieval.sharpness": "query_scale",
+    "agent.retrieval.similar_states": "num_neighbours",
+    "agent.retrieval.taught_by": "num_grad_trajectories",
+    "agent.retrieval.piece": "segment",
+    "learner.mix": "lambda_",
+    "learner.huber": "huber_delta",
+    "learner.priority_peak": "max_priority_weight",
+    "data.read_one_in": "retrieval_fraction",
+}
+"""Settings of a run (config.json, checkpoints, result files): where they were, and their names there now."""
+COLUMNS: dict[str, str] = {"told": "instruction"}
+"""Columns of a data set; its fingerprint is made with the old names, so that it stays what it was."""
+
+
+def modern_settings(values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    """The settings of a run under their names of today."""
+    modern: dict[str, Any] = {}
+    for name, value in values.items():
+        place = f"{where}{name}"
+        if isinstance(value, Mapping):
+            value = modern_settings(value, f"{place}.")
+        if place == "data.read_one_in":
+            value = 1 / float(value)  # type: ignore[arg-type]
+        modern[SETTINGS.get(place, name)] = value
+    return modern
