@@ -15,21 +15,39 @@ SETTINGS: dict[str, str] = {
     "learner.mix": "lambda_",
     "learner.huber": "huber_delta",
     "learner.priority_peak": "max_priority_weight",
-    "data.read_one_in": "retrieval_fraction",
+    "experience.data.read_one_in": "retrieval_fraction",
+    "experience.acting.lanes": "num_envs",
+    "env.side": "image_size",
 }
-"""Settings of a run (config.json, checkpoints, result files): where they were, and their names there now."""
+"""Settings of a run (config.json, checkpoints, result files): where they are, and their names there now."""
 COLUMNS: dict[str, str] = {"told": "instruction"}
 """Columns of a data set; its fingerprint is made with the old names, so that it stays what it was."""
+EXPERIENCE = ("data", "steps_per_call", "replay", "acting", "batch_size")
+"""Settings that lay beside all others, and belong to what is learnt from now."""
+EVERYWHERE = ("environment", "agent", "learner", "evaluation", "seed", "steps", "evaluate_every", "checkpoint_every")
 
 
-def modern_settings(values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
-    """The settings of a run under their names of today."""
+def modern_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run in their places of today, under their names of today."""
+    if "experience" not in values and "environment" in values:
+        play = {"evaluation": {**values["play"], "retrieval_batches": 1}} if "play" in values else {}
+        values = {
+            **{name: values[name] for name in EVERYWHERE if name in values},
+            **play,
+            # Every world's settings lay under its own name, those of others beside them.
+            "env": dict(values.get(values["environment"], {})),
+            "experience": {name: values[name] for name in EXPERIENCE if name in values},
+        }
+    return _renamed(values, "")
+
+
+def _renamed(values: Mapping[str, Any], where: str) -> dict[str, Any]:
     modern: dict[str, Any] = {}
     for name, value in values.items():
         place = f"{where}{name}"
         if isinstance(value, Mapping):
-            value = modern_settings(value, f"{place}.")
-        if place == "data.read_one_in":
-            value = 1 / float(value)  # type: ignore[arg-type]
-        modern[SETTINGS.get(place, name)] = value
+            modern[name] = _renamed(value, f"{place}.")
+        else:
+            changed = 1.0 / value if place == "experience.data.read_one_in" else value
+            modern[SETTINGS.get(place, name)] = changed
     return modern

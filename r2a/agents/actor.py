@@ -1,10 +1,18 @@
-"""From an agent's output to an action."""
+"""From an agent's output to an action, and an agent in many environments at once."""
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from r2a.agents.agent import Agent
+from r2a.types import AgentState, EncodedBatch, Frames
 
 
 def epsilon_greedy(
@@ -15,3 +23,154 @@ def epsilon_greedy(
     random_action = jax.random.randint(action_key, (), 0, q_values.shape[-1])
     explore = jax.random.uniform(explore_key) < epsilon
     return jnp.where(explore, random_action, jnp.argmax(q_values))
+
+
+class Randomness(NamedTuple):
+    """Where random numbers come from, for rows `first` to `first + B` of `rows` in all.
+
+    An agent's state at an episode's start is drawn with a key of its row's own, or with the step's.
+    """
+
+    act: PRNGKeyArray
+    start: PRNGKeyArray | None = None
+    first: int = 0
+    rows: int = 0
+
+
+@partial(jax.jit, static_argnames=("first", "rows"))
+def _row_keys(act: PRNGKeyArray, start: PRNGKeyArray | None, step: Array, first: int, rows: int) -> tuple[Any, Any]:
+    keys = jax.random.split(jax.random.fold_in(act, step), rows)
+    if start is None:
+        pairs = jax.vmap(jax.random.split)(keys)
+        return pairs[first:, 0], pairs[first:, 1]
+    return jax.random.split(start, rows)[first:], keys[first:]
+
+
+class Acted(NamedTuple):
+    """What all rows do, the states after it, those before it as vectors, and whose data the rows gave weight to."""
+
+    action: Any
+    state: AgentState
+    before: Float[Array, "B size"]
+    read: Float[Array, "B tasks"]
+
+
+@partial(jax.jit, static_argnames=("first", "rows", "groups", "tasks"), donate_argnames=("state", "read"))
+def act(
+    agent: Agent,
+    state: AgentState,
+    frames: Frames,
+    memory: EncodedBatch | None,
+    epsilon: Float[Array, " B"],
+    read: Float[Array, "B tasks"],
+    active: Bool[Array, " B"],
+    act_key: PRNGKeyArray,
+    start_key: PRNGKeyArray | None,
+    step: Int[Array, ""],
+    *,
+    first: int,
+    rows: int,
+    groups: int,
+    tasks: int,
+) -> Acted:
+    """One step of all rows; where an episode begins, the agent begins with it. Consumes both keys.
+
+    With `groups`, memory has an axis of its own for as many equal groups of rows; otherwise all rows read the same. A
+    continuous action is the mean of the heaviest component; among numbered ones, some are random.
+    """
+
+    def one(state: AgentState, frame: Frames, epsilon: Array, keys: Any, memory: EncodedBatch | None) -> Any:
+        start_key, act_key = keys
+        fresh = agent.start(start_key)
+        state = jax.tree.map(lambda new, old: jnp.where(frame.is_first, new, old), fresh, state)
+        output = agent(state, frame, memory, None)
+        if agent.head.num_components:
+            action = agent.head.mode(output.q_values)
+        else:
+            action = epsilon_greedy(output.q_values, epsilon, act_key)
+        weight, selection = jnp.zeros(tasks), output.retrieved.selection
+        if memory is not None and tasks:
+            whose = jax.nn.one_hot(memory.task_id[selection.trajectory], tasks)
+            weight = jnp.einsum("k,ks,kst->t", selection.slot_weight, selection.weight, whose)
+        return Acted(action, output.state, stored_vector(state), weight)
+
+    count = epsilon.shape[0]
+    keys = tuple(k[:count] for k in _row_keys(act_key, start_key, step, first, rows or count))
+    given = (state, frames, epsilon, keys)
+    if groups:
+        grouped = jax.tree.map(lambda leaf: leaf.reshape(groups, count // groups, *leaf.shape[1:]), given)
+        over_rows = jax.vmap(one, in_axes=(0, 0, 0, 0, None))
+        acted = jax.vmap(over_rows)(*grouped, memory)
+        acted = jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[2:]), acted)
+    else:
+        acted = jax.vmap(lambda *row: one(*row, memory))(*given)
+    return acted._replace(read=read + jnp.where(active[:, None], acted.read, 0.0))
+
+
+@jax.jit
+def encode_instructions(agent: Agent, instruction: Array) -> Array:
+    """What every row is told, as vectors."""
+    return jax.vmap(agent.encode_instruction)(instruction)
+
+
+def stored_vector(state: AgentState) -> Float[Array, " size"]:
+    """An agent's state as the replay keeps it."""
+    return ravel_pytree(state)[0]
+
+
+class AgentPolicy:
+    """An agent in every row of a roll-out (a `Policy`); its parameters and its memory may be exchanged on the way."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        memory: EncodedBatch | None,
+        epsilon: np.ndarray,
+        randomness: Randomness,
+        *,
+        stack: int = 1,
+        groups: int = 0,
+        tasks: int = 0,
+    ):
+        """`stack` frames make one observation; weights are told apart by `tasks`, if that is wanted."""
+        self.agent, self.memory, self.epsilon = agent, memory, jnp.asarray(epsilon, jnp.float32)
+        self.randomness, self.stack, self._groups, self._tasks = randomness, stack, groups, tasks
+        self.frames: np.ndarray | None = None
+        self.state: AgentState = jax.vmap(lambda _: agent.start(None))(jnp.arange(len(epsilon)))
+        self.read = jnp.zeros((len(epsilon), tasks))
+        self._instruction: Any = None
+
+    def act(self, view: Any, step: int) -> tuple[np.ndarray, dict[str, Any]]:
+        """Actions, and what was in the agents' minds before: their states as the replay keeps them."""
+        self.frames = self._look(view)
+        if self._instruction is None or (view.is_first.any() and view.instruction.shape[1]):
+            self._instruction = encode_instructions(self.agent, jnp.asarray(view.instruction))
+        seen = self.frames if self.stack > 1 else self.frames[:, 0]
+        before = (view.previous_action, view.previous_reward, view.is_first)
+        acted = act(
+            self.agent,
+            self.state,
+            Frames(jnp.asarray(seen), self._instruction, *map(jnp.asarray, before)),
+            self.memory,
+            self.epsilon,
+            self.read,
+            jnp.asarray(view.active),
+            self.randomness.act,
+            self.randomness.start,
+            jnp.int32(step),
+            first=self.randomness.first,
+            rows=self.randomness.rows,
+            groups=self._groups,
+            tasks=self._tasks,
+        )
+        self.state, self.read = acted.state, acted.read
+        return np.asarray(acted.action), {"state": acted.before}
+
+    def _look(self, view: Any) -> np.ndarray:
+        """The newest frames of every row; an episode's first frame is repeated."""
+        newest = view.observation[:, None]
+        if self.frames is None:
+            return np.repeat(newest, self.stack, axis=1)
+        frames = np.concatenate([self.frames[:, 1:], newest], axis=1)
+        frames[view.is_first] = newest[view.is_first]
+        return frames

@@ -93,9 +93,11 @@ def show(dataset: OfflineDataset) -> None:
 
 CARD: dict[str, tuple[str, Callable[[Any], str]]] = {
     "episodes": ("episodes", "{:,}".format),
-    "success_rate": ("solved", "{:.0%}".format),
-    "fractional_success": ("covered", "{:.2f}".format),
-    "by_noise": ("covered, by noise", lambda shares: ", ".join(f"{k}: {v:.2f}" for k, v in shares.items())),
+    "success_rate": ("success", "{:.0%}".format),  # data of before
+    "success": ("success", "{:.0%}".format),
+    "fractional_success": ("fraction", "{:.2f}".format),  # data of before
+    "fraction": ("fraction", "{:.2f}".format),
+    "by_noise": ("by noise", lambda shares: ", ".join(f"{k}: {v:.2f}" for k, v in shares.items())),
     "cut_off": ("cut off", "{:.0%}".format),
     "mean_length": ("length", "{:.1f}".format),
     "mean_return": ("return", "{:.2f}".format),

@@ -13,19 +13,21 @@ from rich.table import Table
 from r2a.agents.agent import Agent
 from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
-from r2a.commands.train.offline import training_bar
+from r2a.commands.train import training_bar
 from r2a.config import RunConfig
 from r2a.data.dataset import OfflineDataset, find_dataset
-from r2a.data.retrieval_batch import ResidentData, load_resident
-from r2a.environments.gridroboman.expert import ceilings_and_floors
-from r2a.experiments.gridroboman.presets import DEMO, SMOKE
-from r2a.training.collect.gridroboman import ScriptedConfig, collect
+from r2a.data.retrieval_batch import ResidentData
+from r2a.environments.registry import make_pure, world_of
+from r2a.experiments.presets import DEMO, preset
+from r2a.training.collect import collect
+from r2a.training.collect_pure import expert_and_floor
 from r2a.training.compilation import use_compilation_cache
 from r2a.training.course import Interrupted
 from r2a.training.evaluate import evaluate, sources_to_evaluate
 from r2a.training.metrics import CONFIG, read_metrics
-from r2a.training.offline import train
+from r2a.training.offline import OfflineRun
 from r2a.training.record import record_episode
+from r2a.training.train import train
 from r2a.viewer.curves import curves_of_sources
 from r2a.viewer.report import TaskReturns, write_report
 
@@ -55,10 +57,10 @@ def main(argv: Sequence[str]) -> int:
     """Collect, train, evaluate, report."""
     options = parse(Demo, argv, "demo")
     use_compilation_cache()
-    learner = replace(DEMO.learner, schedule_steps=options.steps)
-    config = SMOKE if options.smoke else replace(DEMO, steps=options.steps, learner=learner)
+    config = preset(DEMO.environment, "smoke") if options.smoke else replace(DEMO, steps=options.steps)
     config = replace(config, seed=options.seed)
-    dataset = demo_dataset(options.datasets, config)
+    run = OfflineRun(config, demo_dataset(options.datasets, config))
+    config = run.config
     folder = options.runs / f"demo-{'smoke' if options.smoke else config.steps}-{config.seed}"
     CONSOLE.print(
         f"One network, {config.data.num_tasks} tasks, and it is never told which: all it has is what it retrieves.\n"
@@ -66,15 +68,14 @@ def main(argv: Sequence[str]) -> int:
     )
     try:
         with training_bar(config) as watch:
-            state = train(config, folder, dataset, resume=(folder / CONFIG).is_file(), watch=watch)
+            train(run, folder, resume=(folder / CONFIG).is_file(), watch=watch)
     except Interrupted:
         CONSOLE.print("Stopped; everything is saved. `r2a demo` goes on from here.")
         return 130
-    data = load_resident(dataset, config.data)
-    rows = measure(state.params, data, config, dataset)
+    rows = measure(run.agent, run.data, config)
     show(rows)
     page = options.report / "index.html"
-    report(page, state.params, data, config, dataset, rows, folder)
+    report(page, run.agent, run.data, config, rows, folder)
     CONSOLE.print(f"The report, with episodes and what was retrieved for each step: {page}")
     return 0
 
@@ -84,26 +85,25 @@ def demo_dataset(root: Path, config: RunConfig) -> OfflineDataset:
     path = root / config.data.dataset
     if not (path / "manifest.json").is_file():
         CONSOLE.print("Collecting episodes of a scripted expert with a ladder of noise ...")
-        collect(ScriptedConfig(num_tasks=config.data.num_tasks), path)
+        settings = world_of(config.environment).collect
+        assert settings is not None
+        collect(config.environment, replace(settings, num_tasks=config.data.num_tasks), path)
     return find_dataset(str(path), root)
 
 
-def measure(agent: Agent, data: ResidentData, config: RunConfig, dataset: OfflineDataset) -> list[TaskReturns]:
+def measure(agent: Agent, data: ResidentData, config: RunConfig) -> list[TaskReturns]:
     """Returns per task reading the right, a wrong and a random task's data, beside expert and floor."""
-    count = config.data.num_tasks
     key, bounds_key = jax.random.split(jax.random.key(config.seed + 17))
-    returns = {
-        s: evaluate(agent, data, config, dataset.task_names, s, key).per_task() for s in sources_to_evaluate(config)
-    }
-    expert, floor = ceilings_and_floors(count, bounds_key)
+    returns = {s: evaluate(agent, data, config, s, key).per_task() for s in sources_to_evaluate(config)}
+    expert, floor = expert_and_floor(config.environment, config.data.tasks, bounds_key)
     return [
         TaskReturns(
-            task=dataset.task_names[task],
+            task=name,
             **{source: float(values[task]) for source, values in returns.items()},
             expert=float(expert[task]),
             floor=float(floor[task]),
         )
-        for task in range(count)
+        for task, name in enumerate(config.data.tasks)
     ]
 
 
@@ -125,7 +125,6 @@ def report(
     agent: Agent,
     data: ResidentData,
     config: RunConfig,
-    dataset: OfflineDataset,
     rows: list[TaskReturns],
     folder: Path,
 ) -> None:
@@ -144,15 +143,19 @@ def report(
         )
         for one, other in ((tasks[-1], tasks[0]), (tasks[0], tasks[1]))
     ]
+    env = make_pure(config.environment, config.env)
+    assert env is not None
     write_report(
         path,
         title="Retrieval at work",
-        task_names=dataset.task_names[:count],
+        page=world_of(config.environment).load("page"),
+        best=float(env.spec.max_steps),
+        task_names=config.data.tasks,
         table=rows,
         curves=curves_of_sources([read_metrics(folder)]),
         told_task=config.data.task_input == "one_hot",
         episodes=episodes,
         swaps=swaps,
         settings=asdict(config),
-        note=f"Trained for {config.steps:,} learner steps on {dataset.num_episodes:,} recorded episodes.",
+        note=f"Trained for {config.steps:,} learner steps on {data.length.shape[0]:,} recorded episodes.",
     )

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import tyro
+
+from r2a.environments.registry import WORLDS, world_of
 
 Options = TypeVar("Options")
 
@@ -21,3 +25,23 @@ def parse(kind: type[Options], argv: Sequence[str], name: str, default: Any = No
         description=inspect.cleandoc(kind.__doc__ or ""),
         **defaults,
     )
+
+
+@dataclass(frozen=True)
+class About:
+    """What a command is about: this decides which other options there are, and their defaults."""
+
+    about: tyro.conf.Positional[tuple[str, ...]] = ()
+    preset: str = "laptop"
+    resume: Path | None = None
+
+
+def parse_about(argv: Sequence[str]) -> tuple[str, About]:
+    """The environment or run that comes first on the command line, if any does, and what else decides the options."""
+    about, _ = tyro.cli(About, args=list(argv), return_unknown_args=True, add_help=False)
+    return (about.about[0] if about.about else ""), about
+
+
+def environment_named(name: str) -> str:
+    """An environment that there is; without a name, the first of them."""
+    return world_of(name or next(iter(WORLDS))).name

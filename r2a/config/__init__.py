@@ -4,34 +4,44 @@ Each value that comes from the paper names its place; "ours" marks a choice the 
 """
 
 from r2a.config.agent import AgentConfig, AuxiliaryConfig, CoreConfig, EncoderConfig, HeadConfig, RetrievalConfig
-from r2a.config.online import ActingConfig, OnlineConfig, PlayConfig
-from r2a.config.replay import ReplayConfig
+from r2a.config.collect import CollectConfig, ExpertSettings
+from r2a.config.experience import ActingConfig, DataConfig, Experience, FromDataset, FromReplay, ReplayConfig
 from r2a.config.rules import config_from_dict, require, require_positive
-from r2a.config.run import DataConfig, EvaluationConfig, FoundValues, LearnerConfig, LossWeights, RunConfig
-from r2a.config.worlds import AtariConfig, CausalWorldConfig, MinAtarConfig, require_cameras
+from r2a.config.run import (
+    EnvSettings,
+    EvaluationConfig,
+    LearnerConfig,
+    LossWeights,
+    RunConfig,
+    Source,
+    Values,
+    override,
+)
 
 __all__ = [
     "ActingConfig",
     "AgentConfig",
-    "AtariConfig",
     "AuxiliaryConfig",
-    "CausalWorldConfig",
+    "CollectConfig",
     "CoreConfig",
     "DataConfig",
     "EncoderConfig",
+    "EnvSettings",
     "EvaluationConfig",
-    "FoundValues",
+    "Experience",
+    "ExpertSettings",
+    "FromDataset",
+    "FromReplay",
     "HeadConfig",
     "LearnerConfig",
     "LossWeights",
-    "MinAtarConfig",
-    "OnlineConfig",
-    "PlayConfig",
     "ReplayConfig",
     "RetrievalConfig",
     "RunConfig",
+    "Source",
+    "Values",
     "config_from_dict",
+    "override",
     "require",
-    "require_cameras",
     "require_positive",
 ]

@@ -7,7 +7,6 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from r2a.errors import UserError
-from r2a.renamed import modern_settings
 
 
 def require(condition: bool, name: str, value: object, rule: str) -> None:
@@ -23,16 +22,14 @@ def require_positive(config: object, *names: str, section: str = "") -> None:
         require(value > 0, f"{section}{name.replace('_', '-')}", value, "it must be greater than zero")
 
 
-def config_from_dict(kind: type, values: Mapping[str, Any]) -> Any:
-    """The config that `dataclasses.asdict` (and JSON) made `values` of, under today's names or those of before.
+def config_from_dict(
+    kind: type, values: Mapping[str, Any], kinds: Mapping[str, type] = {}, where: str = "config"
+) -> Any:
+    """The config that `dataclasses.asdict` (and JSON) made `values` of; anything unknown or ill-typed is refused.
 
-    Anything unknown or ill-typed is refused.
+    `kinds` are the classes of fields that may have several.
     """
-    return _config(kind, modern_settings(values), "config")
-
-
-def _config(kind: type, values: Mapping[str, Any], where: str) -> Any:
-    hints = get_type_hints(kind)
+    hints = {**get_type_hints(kind), **kinds}
     unknown = set(values) - {f.name for f in fields(kind)}
     if unknown:
         raise UserError(f"{where} has an unknown entry {sorted(unknown)[0]!r}; it may come from another version.")
@@ -41,7 +38,7 @@ def _config(kind: type, values: Mapping[str, Any], where: str) -> Any:
 
 def _typed(hint: Any, value: Any, where: str) -> Any:
     if is_dataclass(hint) and isinstance(value, Mapping):
-        return _config(hint, value, where)  # type: ignore[arg-type]
+        return config_from_dict(hint, value, where=where)  # type: ignore[arg-type]
     if get_origin(hint) is tuple and isinstance(value, list | tuple):
         return tuple(_typed(get_args(hint)[0], entry, where) for entry in value)
     if get_origin(hint) is Literal:

@@ -120,26 +120,11 @@ class OfflineDataset:
             chosen &= self.columns["split"] == split
         return np.flatnonzero(chosen)
 
-    def subset(self, num_tasks: int) -> OfflineDataset:
-        """The first `num_tasks` tasks, without a copy; needs episodes stored task by task."""
-        if not 1 <= num_tasks <= len(self.task_names):
-            raise UserError(f"{self.path} has {len(self.task_names)} tasks; {num_tasks} were asked for.")
-        task_id = np.asarray(self.columns["task_id"])
-        if np.any(np.diff(task_id) < 0):
-            raise UserError(
-                f"{self.path} cannot be cut to {num_tasks} tasks: its episodes are not stored task by task."
-            )
-        episodes = int(np.searchsorted(task_id, num_tasks))
-        names = self.task_names[:num_tasks]
-        manifest = self.manifest | {
-            "task_names": list(names),
-            "episodes": episodes,
-            "tasks": {name: self.manifest["tasks"][name] for name in names},
-        }
-        return replace(self, manifest=manifest, columns={name: c[:episodes] for name, c in self.columns.items()})
-
     def select(self, names: Sequence[str], episodes_per_task: int = 0) -> OfflineDataset:
-        """The named tasks alone, in the given order, with the first so many episodes (0: all), copied into memory."""
+        """The named tasks alone, in the given order, with the first so many episodes (0: all).
+
+        They are copied into memory, unless they are the first rows as they are.
+        """
         known = self.task_names
         missing = [name for name in names if name not in known]
         if missing:
@@ -150,8 +135,12 @@ class OfflineDataset:
                 wanted = episodes_per_task or "any"
                 raise UserError(f"{self.path} has {len(rows)} episodes of task {name!r}, not {wanted}.")
         rows = np.concatenate([rows[: episodes_per_task or None] for rows in rows_of.values()])
-        columns = {name: np.asarray(column[rows]) for name, column in self.columns.items()}
-        columns["task_id"] = np.array([names.index(known[task]) for task in columns["task_id"]], np.int16)
+        if tuple(names) == known[: len(names)] and np.array_equal(rows, np.arange(len(rows))):
+            columns = {name: column[: len(rows)] for name, column in self.columns.items()}
+        else:
+            columns = {name: np.asarray(column[rows]) for name, column in self.columns.items()}
+            place = np.array([names.index(name) if name in names else -1 for name in known], np.int16)
+            columns["task_id"] = place[columns["task_id"]]
         manifest = self.manifest | {
             "task_names": list(names),
             "episodes": len(rows),

@@ -17,7 +17,7 @@ from r2a.storage import read_versioned_json, sha256_of, storage_errors
 FORMAT = "r2a-dataset"
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
-HOW_TO_MAKE_ONE = "make one with `r2a collect gridroboman`, `r2a collect babyai` or `r2a collect causalworld`"
+HOW_TO_MAKE_ONE = "make one with `r2a collect ENVIRONMENT`"
 _COLUMN_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _MANIFEST_TYPES: dict[str, type] = {
     "name": str,

@@ -61,9 +61,8 @@ class ResidentData(NamedTuple):
 
 
 def load_resident(dataset: OfflineDataset, data_config: DataConfig) -> ResidentData:
-    """Put a run's tasks on the device: the first so many of the data set."""
-    num_tasks = data_config.num_tasks
-    data = dataset.subset(num_tasks)
+    """Put the data set of a run on the device; its tasks are the run's."""
+    data, num_tasks = dataset, len(dataset.task_names)
     generator = np.random.default_rng(0)
 
     def table(split: int) -> EpisodeTable:
@@ -93,7 +92,7 @@ def check_fits(dataset: OfflineDataset, config: RunConfig, *, to_learn: bool = T
     if not retrieval.needs_batch:
         return
     dealt = data.learn_from == "all_episodes"
-    tasks = range(min(data.num_tasks, len(dataset.task_names)))
+    tasks = range(len(dataset.task_names))
     fewest = min(len(dataset.episodes(task, None if dealt else RETRIEVAL)) for task in tasks)
     at_test = "evaluation.trajectories" if config.evaluation.trajectories else "retrieval.trajectories"
     wanted = [(at_test, config.evaluation.trajectories or retrieval.trajectories, fewest, "")]

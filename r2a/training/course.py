@@ -20,6 +20,13 @@ class Progress(NamedTuple):
     metrics: dict[str, float]
 
 
+class Turn(NamedTuple):
+    """What came of a turn of a run: its metrics, and whether programs were compiled in it."""
+
+    metrics: dict[str, float]
+    compiled: bool
+
+
 class Interrupted(Exception):  # noqa: N818 - nothing went wrong
     """The run was asked to stop and has saved its state."""
 

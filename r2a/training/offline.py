@@ -1,9 +1,8 @@
-"""Learn from a data set: many learner steps per compiled call, evaluated, recorded and saved as it goes."""
+"""Learning from a data set: many learner steps per compiled call."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -11,13 +10,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from r2a.agents.agent import Agent
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
 from r2a.agents.objective import LearningBatch
-from r2a.config import DataConfig, LearnerConfig, RetrievalConfig, RunConfig, config_from_dict
+from r2a.config import DataConfig, LearnerConfig, RetrievalConfig, RunConfig
 from r2a.data.dataset import OfflineDataset
 from r2a.data.retrieval_batch import (
     BatchPlan,
@@ -28,11 +27,11 @@ from r2a.data.retrieval_batch import (
     plan_learning_batch,
     read_learning_batch,
 )
-from r2a.errors import UserError
-from r2a.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
-from r2a.training.course import Interrupted, Progress, refuse_nan, stop_on_signal
-from r2a.training.evaluate import evaluate, require_world, sources_to_evaluate
-from r2a.training.metrics import MetricsWriter, read_run_config, require_tensorboard, start_run
+from r2a.environments.registry import load_features, spec_of
+from r2a.training.checkpoint import load_checkpoint, save_checkpoint
+from r2a.training.course import Turn
+from r2a.training.evaluate import SEED_OF_EVALUATIONS, evaluate, sources_to_evaluate
+from r2a.training.runs import checkpoint_of, read_config, settle
 from r2a.types import LearnerState
 
 
@@ -73,103 +72,80 @@ def learner_steps(
 
 def initial_state(config: RunConfig, dataset: OfflineDataset) -> LearnerState:
     """The learner state before the first step, a function of the run's seed."""
+    load_features(config.environment)
     agent_key, run_key = jax.random.split(jax.random.key(config.seed))
     shape = observation_shape(dataset, config.data)
     agent = build_agent(config.agent, shape, dataset.num_actions, agent_key)
     return start_learning(agent, config.learner, run_key)
 
 
-def evaluate_all(
-    state: LearnerState, data: ResidentData, config: RunConfig, names: tuple[str, ...]
-) -> dict[str, float]:
-    """Mean scores from each source, and per task from the first of them; the same starts at every evaluation."""
-    metrics: dict[str, float] = {}
-    for i, source in enumerate(sources_to_evaluate(config)):
-        result = evaluate(state.params, data, config, names, source, jax.random.key(config.seed + 1_000_003))
-        metrics[f"eval/{source}"] = result.mean()
-        if i == 0:
-            per_task = zip(names[: config.data.num_tasks], result.per_task(), strict=True)
-            metrics |= {f"eval/{source}/{name}": float(value) for name, value in per_task}
-    return metrics
+class OfflineRun:
+    """A run that learns from a data set (a `Run`)."""
+
+    fresh = True
+
+    def __init__(self, config: RunConfig, dataset: OfflineDataset):
+        """Everything that can be refused is refused here, before there is a run folder."""
+        self.config, dataset = settle(config, dataset)
+        check_fits(dataset, self.config)
+        spec_of(config.environment, config.env)  # what is needed to evaluate is missed before hours of training
+        self.saved = {"config": asdict(self.config), "dataset": dataset.fingerprint}
+        self.state = initial_state(self.config, dataset)
+        self.data = load_resident(dataset, self.config.data)
+        self._compiled = False
+
+    @property
+    def steps(self) -> int:
+        """Learner steps so far."""
+        return int(self.state.step)
+
+    @property
+    def agent(self) -> Agent:
+        """With the newest parameters."""
+        return self.state.params
+
+    def turn(self) -> Turn:
+        """The learner steps of one compiled call."""
+        config = self.config
+        self.state, averages = learner_steps(
+            self.state,
+            self.data,
+            config.data,
+            config.agent.retrieval,
+            config.learner,
+            config.from_dataset.steps_per_call,
+        )
+        compiled, self._compiled = not self._compiled, True
+        return Turn({name: float(value) for name, value in averages.items()}, compiled)
+
+    def evaluate(self) -> dict[str, float]:
+        """Mean scores from each source, and per task from the first of them; the same starts at every evaluation."""
+        metrics: dict[str, float] = {}
+        for i, source in enumerate(sources_to_evaluate(self.config)):
+            key = jax.random.key(self.config.seed + SEED_OF_EVALUATIONS)
+            result = evaluate(self.agent, self.data, self.config, source, key)
+            metrics[f"eval/{source}"] = result.mean()
+            if i == 0:
+                per_task = zip(self.config.data.tasks, result.per_task(), strict=True)
+                metrics |= {f"eval/{source}/{name}": float(value) for name, value in per_task}
+        return metrics
+
+    def save(self, folder: str | Path, saved: Mapping[str, Any], seconds: float, previous: Path | None) -> Path:
+        """The learner of this moment."""
+        return save_checkpoint(folder, self.state, step=self.steps, config=saved, extra={"train_seconds": seconds})
+
+    def restore(self, checkpoint: Path) -> float:
+        """Go on where a run of the same settings was saved; returns its seconds of training."""
+        self.state, extra = load_checkpoint(checkpoint, self.state)
+        return extra["train_seconds"]
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
 
 
-def train(
-    config: RunConfig,
-    folder: str | Path,
-    dataset: OfflineDataset,
-    *,
-    resume: bool = False,
-    watch: Callable[[Progress], None] = lambda progress: None,
-    tensorboard: bool = False,
-) -> LearnerState:
-    """Run (or go on with) the training that `config` describes; everything about it ends up in `folder`."""
-    check_fits(dataset, config)
-    state = initial_state(config, dataset)
-    saved = {"config": asdict(config), "dataset": dataset.fingerprint}
-    extra: dict[str, Any] = {"train_seconds": 0.0}
-    # All that can be refused is refused before the run folder is made.
-    data = load_resident(dataset, config.data)
-    require_world(config.environment)
-    if tensorboard:
-        require_tensorboard()
-    if resume:
-        state, extra = restore(folder, state, saved)
-    else:
-        start_run(folder, saved)
-    first = int(state.step)
-    with MetricsWriter(folder, first if resume else None, tensorboard=tensorboard) as writer, stop_on_signal() as stop:
-        seconds = extra["train_seconds"]
-        for step in range(first, config.steps, config.steps_per_call):
-            began = time.perf_counter()
-            state, averages = learner_steps(
-                state, data, config.data, config.agent.retrieval, config.learner, config.steps_per_call
-            )
-            metrics = {name: float(value) for name, value in averages.items()}
-            call_seconds = time.perf_counter() - began
-            if step > first:  # the first call of a process compiles
-                seconds += call_seconds
-            done = step + config.steps_per_call
-            refuse_nan(metrics, done, folder)
-            if done % config.evaluate_every == 0 or done >= config.steps:
-                metrics |= evaluate_all(state, data, config, dataset.task_names)
-            metrics["time/train_seconds"] = seconds
-            writer.write(done, metrics)
-            if done % config.checkpoint_every == 0 or done >= config.steps or stop.requested:
-                writer.sync()
-                refuse_nan({"the norm of the parameters": float(optax.tree.norm(state.params))}, done, folder)
-                save_checkpoint(folder, state, step=done, config=saved, extra={"train_seconds": seconds})
-            watch(Progress(done, config.steps_per_call / call_seconds, metrics))
-            if stop.requested and done < config.steps:
-                raise Interrupted
-    return state
-
-
-def restore(folder: str | Path, like: LearnerState, saved: dict[str, Any]) -> tuple[LearnerState, dict[str, Any]]:
-    """The newest checkpoint of a run, provided that the run had the same config and data."""
-    before = read_run_config(folder)
-    if before.get("dataset") != saved["dataset"]:
-        raise UserError(f"{folder} was trained on other data; it can only go on with the data set it began with.")
-    if config_from_dict(RunConfig, before["config"]) != config_from_dict(RunConfig, saved["config"]):
-        raise UserError(f"{folder} was started with other settings; it can only go on with those.")
-    newest = latest_checkpoint(folder)
-    if newest is None:
-        return like, {"train_seconds": 0.0}
-    return load_checkpoint(newest, like)
-
-
-def load_run(folder: str | Path, dataset: OfflineDataset) -> tuple[RunConfig, LearnerState]:
-    """A run's config and its newest state; `dataset` is one of its environment and tells the sizes."""
-    config = read_config(folder)
-    newest = latest_checkpoint(folder)
-    if newest is None:
-        raise UserError(f"{folder} has no checkpoint yet; let `r2a train --resume {folder}` go on for a while.")
-    state, _ = load_checkpoint(newest, jax.eval_shape(lambda: initial_state(config, dataset)))
-    return config, state
-
-
-def read_config(folder: str | Path) -> RunConfig:
-    """The config of a run folder."""
-    values = read_run_config(folder)
-    if not isinstance(values.get("config"), dict):
-        raise UserError(f"{folder} holds no training run: its config.json has no settings.")
-    return config_from_dict(RunConfig, values["config"])
+def load_agent(folder: str | Path, dataset: OfflineDataset, config: RunConfig | None = None) -> Agent:
+    """The agent of a run as it was saved last; `dataset` is one of its environment and tells the sizes."""
+    config = config or read_config(folder)
+    like = jax.eval_shape(lambda: initial_state(config, dataset))
+    state, _ = load_checkpoint(checkpoint_of(folder), like)
+    return state.params

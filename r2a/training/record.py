@@ -1,4 +1,4 @@
-"""Play one episode and keep all of it: boards, actions, Q-values, and what was retrieved at every step."""
+"""Play one episode and keep all of it: what was seen and done, Q-values, and what was retrieved at every step."""
 
 from __future__ import annotations
 
@@ -10,66 +10,74 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from r2a.agents.actor import epsilon_greedy
-from r2a.agents.agent import Agent, only_seen
-from r2a.config import RunConfig
-from r2a.data.retrieval_batch import ResidentData, draw_retrieval_batch, tell_task, tell_task_of
-from r2a.environments.gridroboman import GRIDROBOMAN
-from r2a.environments.gridroboman.tasks import solved_tasks
+from r2a.agents.agent import Agent
+from r2a.config import DataConfig, EvaluationConfig, RetrievalConfig, RunConfig
+from r2a.data.retrieval_batch import ResidentData
+from r2a.environments.api import PureEnv
+from r2a.environments.registry import make_pure
 from r2a.errors import UserError
 from r2a.records import EpisodeRecord, RetrievedStates
-from r2a.training.evaluate import what_matters
+from r2a.training.evaluate import act_in_pure, batch_at_test
+from r2a.training.rollout_pure import PureView, rollout_pure
 from r2a.types import EncodedBatch, RetrievalBatch, Selection
 
 
 def record_episode(
     agent: Agent, data: ResidentData, config: RunConfig, *, task: int, retrieve_from: int, key: PRNGKeyArray
 ) -> EpisodeRecord:
-    """Play `task` as in an evaluation, reading from the data of task `retrieve_from`; consumes `key`.
+    """Play the run's task of that number, reading from the data of task `retrieve_from`; consumes `key`.
 
-    The start board is a function of the key alone, so two sources can be compared from the same start.
+    The start is a function of the key alone, so two sources can be compared from the same start.
     """
-    tasks, sources = len(GRIDROBOMAN.spec.task_names), data.retrieval.count.shape[0]
-    if not 0 <= task < tasks:
-        raise UserError(f"There is no task number {task}; the environment has {tasks} tasks, from 0 on.")
-    if not 0 <= retrieve_from < sources:
-        raise UserError(f"There is no task number {retrieve_from} to read from; the data have {sources}, from 0 on.")
-    columns = _play(agent, data, jnp.int32(task), jnp.int32(retrieve_from), key, what_matters(config))
+    pure, tasks = make_pure(config.environment, config.env), len(config.data.tasks)
+    if pure is None:
+        raise UserError(f"Episodes of {config.environment} cannot be recorded step by step yet.")
+    for number in (task, retrieve_from):
+        if not 0 <= number < tasks:
+            raise UserError(f"There is no task number {number}; the run has {tasks}, from 0 on.")
+    numbers = jnp.asarray([pure.spec.tasks.index(name) for name in config.data.tasks])
+    settings = (config.agent.retrieval, config.data, config.evaluation)
+    columns = _play(agent, data, numbers, jnp.int32(task), jnp.int32(retrieve_from), key, pure, *settings)
     return EpisodeRecord(task=task, retrieve_from=retrieve_from, **jax.tree.map(np.asarray, columns))
 
 
-@partial(jax.jit, static_argnames="config")
+@partial(jax.jit, static_argnames=("env", "retrieval", "data_config", "evaluation"))
 def _play(
-    agent: Agent, data: ResidentData, task: Int[Array, ""], source: Int[Array, ""], key: PRNGKeyArray, config: RunConfig
+    agent: Agent,
+    data: ResidentData,
+    numbers: Int[Array, " tasks"],
+    task: Int[Array, ""],
+    source: Int[Array, ""],
+    key: PRNGKeyArray,
+    env: PureEnv[Any],
+    retrieval: RetrievalConfig,
+    data_config: DataConfig,
+    evaluation: EvaluationConfig,
 ) -> dict[str, Any]:
     reset_key, start_key, act_key, batch_key = jax.random.split(key, 4)
-    batch = draw_retrieval_batch(data, source, config.agent.retrieval, batch_key)
-    encoded, _ = agent.prepare(tell_task_of(batch, config.data))
+    batch = batch_at_test(data, source[None], batch_key, retrieval, data_config, evaluation, one_task=True)
+    memory, _ = agent.prepare(batch)
 
-    def step(carried, step_key):
-        board, state, previous_action, previous_reward = carried
-        seen = GRIDROBOMAN.observe(board)
-        frame = only_seen(tell_task(seen, task, config.data))
-        frame = frame._replace(previous_action=previous_action, previous_reward=previous_reward)
-        output = agent(state, frame, encoded, None)
-        action = epsilon_greedy(output.q_values, config.evaluation.epsilon, step_key)
-        following, reward = GRIDROBOMAN.step(board, action, task)
-        selection = output.retrieved.selection
-        return (following, output.state, action, reward), {
-            "observations": seen,
-            "actions": action,
-            "rewards": reward,
-            "q_values": output.q_values,
-            "solved": solved_tasks(following),
-            "selection": selection,
-            "retrieved": look_up(selection, batch, encoded),
-        }
+    def policy(state: Any, view: PureView, key: PRNGKeyArray) -> Any:
+        state, action, extras = act_in_pure(
+            agent, memory, task[None], data_config, evaluation.epsilon, state, view, key
+        )
+        one = jax.tree.map(lambda leaf: leaf[0], view.state)
+        extras["solved"] = jax.vmap(lambda number: env.step(one, action[0], number)[1] > 0)(numbers)[None]
+        return state, action, extras
 
-    keys = jax.random.split(act_key, GRIDROBOMAN.spec.episode_length)
-    start = (GRIDROBOMAN.reset(reset_key), agent.start(start_key), jnp.int32(-1), jnp.zeros(()))
-    (last, *_), columns = jax.lax.scan(step, start, keys)
-    columns["observations"] = jnp.concatenate([columns["observations"], GRIDROBOMAN.observe(last)[None]])
-    return columns
+    start = jax.tree.map(lambda leaf: leaf[None], agent.start(start_key))
+    played = rollout_pure(env, policy, start, numbers[task][None], reset_key[None], act_key)
+    observation, action, reward, extras = jax.tree.map(lambda leaf: leaf[:, 0], played)
+    return {
+        "observations": observation,
+        "actions": action,
+        "rewards": reward,
+        "q_values": extras["q_values"],
+        "solved": extras["solved"],
+        "selection": extras["selection"],
+        "retrieved": jax.vmap(lambda selection: look_up(selection, batch, memory))(extras["selection"]),
+    }
 
 
 def look_up(selection: Selection, batch: RetrievalBatch, encoded: EncodedBatch | None) -> RetrievedStates:

@@ -8,47 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from r2a.environments.gridroboman.dynamics import ACTION_NAMES, BOARD_SIZE, EPISODE_LENGTH
-from r2a.environments.gridroboman.render import GRID, HELD, LAYERS, OBJECTS, ROBOT, WALL, WHITE, held_object
 from r2a.records import EpisodeRecord
 
 
-def look() -> dict[str, Any]:
-    """How a board is drawn: the numbers of r2a/environments/gridroboman/render.py, so that there is one look."""
-    return {
-        "size": BOARD_SIZE,
-        "layers": LAYERS,
-        "held": HELD,
-        "white": _css(WHITE),
-        "grid": _css(GRID),
-        "wall": _css(WALL),
-        "robot": _css(ROBOT),
-        "objects": [_css(colour) for colour in OBJECTS],
-        "actions": ACTION_NAMES,
-        "steps": EPISODE_LENGTH,
-    }
-
-
-def board_data(observation: np.ndarray) -> list[int]:
-    """The 11-vector and, as a twelfth number, the held object (-1: none)."""
-    held = held_object(observation)
-    return [*(int(value) for value in observation), -1 if held is None else held]
-
-
-def episode_data(record: EpisodeRecord, top: int = 6) -> dict[str, Any]:
-    """An episode, and at each step the `top` states that were read with the highest weight."""
+def episode_data(record: EpisodeRecord, page: Any, top: int = 6) -> dict[str, Any]:
+    """An episode, and at each step the `top` states that were read with the highest weight; `page` is the world's."""
     return {
         "task": record.task,
         "reads": record.retrieve_from,
-        "boards": [board_data(observation) for observation in record.observations],
+        "boards": [page.board_data(observation) for observation in record.observations],
         "actions": record.actions.tolist(),
         "rewards": _rounded(record.rewards),
         "q": [_rounded(values) for values in record.q_values],
-        "read": [retrieved_at(record, step, top) for step in range(len(record.actions))],
+        "read": [retrieved_at(record, step, page, top) for step in range(len(record.actions))],
     }
 
 
-def retrieved_at(record: EpisodeRecord, step: int, top: int = 6) -> dict[str, Any]:
+def retrieved_at(record: EpisodeRecord, step: int, page: Any, top: int = 6) -> dict[str, Any]:
     """What was read at a step, by falling weight; a state that several slots chose is shown once.
 
     A state's weight is its weight in a slot times the slot's weight, so all weights of a step add up to one.
@@ -63,15 +39,17 @@ def retrieved_at(record: EpisodeRecord, step: int, top: int = 6) -> dict[str, An
     shown = sorted(total, key=lambda state: (-total[state], state))[:top]
     return {
         "votes": _rounded(votes),
-        "states": [_state_data(record, step, places[state], total[state]) for state in shown],
+        "states": [_state_data(record, step, places[state], total[state], page) for state in shown],
         "count": len(total),
     }
 
 
-def _state_data(record: EpisodeRecord, step: int, places: Sequence[tuple[int, int]], weight: float) -> dict[str, Any]:
+def _state_data(
+    record: EpisodeRecord, step: int, places: Sequence[tuple[int, int]], weight: float, page: Any
+) -> dict[str, Any]:
     states, place = record.retrieved, places[0]
     return {
-        "board": board_data(np.asarray(states.observation[step][place])),
+        "board": page.board_data(np.asarray(states.observation[step][place])),
         "weight": round(float(weight), 4),
         "slots": sorted({slot for slot, _ in places}),
         "action": int(states.action[step][place]),
@@ -82,7 +60,7 @@ def _state_data(record: EpisodeRecord, step: int, places: Sequence[tuple[int, in
     }
 
 
-def swap_data(one: EpisodeRecord, other: EpisodeRecord) -> dict[str, Any]:
+def swap_data(one: EpisodeRecord, other: EpisodeRecord, page: Any) -> dict[str, Any]:
     """The same start and the same network with two data sets, and the reward so far under both of their tasks."""
     if not np.array_equal(one.observations[0], other.observations[0]):
         raise ValueError("the two episodes of a swap must begin with the same board")
@@ -92,7 +70,7 @@ def swap_data(one: EpisodeRecord, other: EpisodeRecord) -> dict[str, Any]:
         "panes": [
             {
                 "reads": record.retrieve_from,
-                "boards": [board_data(observation) for observation in record.observations],
+                "boards": [page.board_data(observation) for observation in record.observations],
                 "actions": record.actions.tolist(),
                 "earned": [np.cumsum(record.solved[:, task], dtype=int).tolist() for task in tasks],
             }
@@ -103,7 +81,3 @@ def swap_data(one: EpisodeRecord, other: EpisodeRecord) -> dict[str, Any]:
 
 def _rounded(values: np.ndarray) -> list[float]:
     return [round(float(value), 4) for value in values]
-
-
-def _css(colour: tuple[int, int, int]) -> str:
-    return "#{:02x}{:02x}{:02x}".format(*colour)

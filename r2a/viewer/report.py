@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from r2a.environments.gridroboman.dynamics import EPISODE_LENGTH
 from r2a.records import EpisodeRecord
 from r2a.storage import PathLike, atomic_write_text
 from r2a.viewer.curves import SOURCE_COLOURS, Curves, learning_curves
-from r2a.viewer.episodes import episode_data, look, swap_data
+from r2a.viewer.episodes import episode_data, swap_data
 
 
 class TaskReturns(NamedTuple):
@@ -46,6 +45,8 @@ def write_report(
     path: PathLike,
     *,
     title: str,
+    page: Any,
+    best: float,
     task_names: Sequence[str],
     table: Sequence[TaskReturns] = (),
     curves: Curves | None = None,
@@ -57,23 +58,24 @@ def write_report(
 ) -> None:
     """Write the report to `path`; what is not given is left out.
 
-    `task_names` are the names of the task numbers in the episodes; `told_task`: the agent's input names its task;
-    `note`: a sentence to stand below the explanation, for example how long the agent was trained.
+    `page` is the world's module that draws boards, `best` the highest return there could be. `task_names` are the names
+    of the task numbers in the episodes; `told_task`: the agent's input names its task; `note`: a sentence to stand below
+    the explanation, for example how long the agent was trained.
     """
     data = {
-        "look": look(),
+        "look": page.look(),
         "tasks": list(task_names),
-        "episodes": [episode_data(record) for record in episodes],
-        "swaps": [swap_data(one, other) for one, other in swaps],
+        "episodes": [episode_data(record, page) for record in episodes],
+        "swaps": [swap_data(one, other, page) for one, other in swaps],
     }
-    page = Template(_part("page.html")).substitute(
+    text = Template(_part("page.html")).substitute(
         title=escape(title),
         style=_part("page.css"),
         script=_part("page.js"),
         data=json_for_html(data),
-        lead=lead(table, len(task_names), told_task) + (f"<p>{escape(note)}</p>" if note else ""),
+        lead=lead(table, len(task_names), told_task, page) + (f"<p>{escape(note)}</p>" if note else ""),
         tiles=tiles(table),
-        table=table_html(table),
+        table=table_html(table, best),
         curves=curves_html(curves, means(table)) if curves else "",
         settings=escape(json.dumps(settings or {}, indent=2, default=str)),
         no_swaps="" if swaps else "hidden",
@@ -82,7 +84,7 @@ def write_report(
         no_curves="" if curves else "hidden",
         no_settings="" if settings else "hidden",
     )
-    atomic_write_text(path, page)
+    atomic_write_text(path, text)
 
 
 def means(table: Sequence[TaskReturns]) -> dict[str, float]:
@@ -91,7 +93,7 @@ def means(table: Sequence[TaskReturns]) -> dict[str, float]:
     return {name: float(np.mean(values)) for name, values in columns.items() if values and None not in values}
 
 
-def lead(table: Sequence[TaskReturns], num_tasks: int, told_task: bool) -> str:
+def lead(table: Sequence[TaskReturns], num_tasks: int, told_task: bool, page: Any) -> str:
     """The explanation in plain words, with the numbers of the table."""
     told = (
         "It is told which task it has to do, and it is given"
@@ -99,8 +101,7 @@ def lead(table: Sequence[TaskReturns], num_tasks: int, told_task: bool) -> str:
         else "It is never told which task it has to do. All it is given besides the board is"
     )
     text = (
-        f"<p>A robot (black) moves on a small board and can lift and put down three coloured blocks. One network "
-        f"steers it, for {num_tasks} tasks such as “lift red”. {told} a data set: recorded episodes in "
+        f"<p>{page.STORY.format(tasks=num_tasks)} {told} a data set: recorded episodes in "
         f"which somebody does the task. At every step the network picks moments out of these episodes and reads "
         f"what happened after them. When it has learnt to follow what it reads, exchanging the data set exchanges "
         f"what it does, without a change to the network.</p>"
@@ -111,7 +112,7 @@ def lead(table: Sequence[TaskReturns], num_tasks: int, told_task: bool) -> str:
     read = [f"<b>{mean[name]:.1f}</b> {COLUMNS[name][1]}" for name in SOURCE_COLOURS if name in mean]
     scale = ", ".join(f"{COLUMNS[name][1]}: {mean[name]:.1f}" for name in ("expert", "floor") if name in mean)
     return text + (
-        f"<p>Every one of the {EPISODE_LENGTH} steps of an episode that ends with the task solved earns one point. "
+        f"<p>{page.REWARD} "
         f"Over {len(table)} tasks the network earns on average {'; '.join(read)}"
         f"{f' ({scale})' if scale else ''}.</p>"
     )
@@ -125,26 +126,27 @@ def tiles(table: Sequence[TaskReturns]) -> str:
     )
 
 
-def table_html(table: Sequence[TaskReturns]) -> str:
+def table_html(table: Sequence[TaskReturns], best: float) -> str:
     """One row per task and their mean; columns that nobody measured are left out."""
     names = [name for name in COLUMNS if any(getattr(row, name) is not None for row in table)]
     head = "".join(f'<th scope="col">{COLUMNS[name][0]}</th>' for name in names)
     mean = means(table)
     body = "".join(
-        f'<tr><th scope="row">{escape(row.task)}</th>{"".join(_cell(name, getattr(row, name)) for name in names)}</tr>'
+        f'<tr><th scope="row">{escape(row.task)}</th>'
+        f"{''.join(_cell(name, getattr(row, name), best) for name in names)}</tr>"
         for row in table
     )
-    foot = "".join(_cell(name, mean.get(name)) for name in names)
+    foot = "".join(_cell(name, mean.get(name), best) for name in names)
     return (
         f'<table><thead><tr><th scope="col">task</th>{head}</tr></thead><tbody>{body}</tbody>'
         f'<tfoot><tr><th scope="row">mean</th>{foot}</tr></tfoot></table>'
     )
 
 
-def _cell(name: str, value: float | None) -> str:
+def _cell(name: str, value: float | None, best: float) -> str:
     if value is None:
         return "<td>&ndash;</td>"
-    share = min(max(value / EPISODE_LENGTH, 0.0), 1.0)
+    share = min(max(value / best, 0.0), 1.0)
     return f'<td style="--share:{share:.1%};--tone:{COLUMNS[name][2]}">{value:.1f}</td>'
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from r2a.environments.lanes import require_game
+from r2a.environments.api import require_task
 
 # Random play and a professional tester, with up to 30 no-ops at the start and 30 minutes at most: Wang et al. 2016
 # (duelling networks), as in dqn_zoo/atari_data.py. Other lists (chance: google-research/reincarnating_rl; people: that
@@ -71,6 +71,6 @@ GAMES = tuple(SCORES)
 
 def human_normalised(game: str, score: float) -> float:
     """A score on the scale on which random play is 0 and a person is 1."""
-    require_game(game, GAMES, "game")
+    require_task(game, GAMES, "game")
     random, human = SCORES[game]
     return (score - random) / (human - random)

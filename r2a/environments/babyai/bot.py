@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from r2a.environments.api import NoEpisodeError
 from r2a.environments.babyai.missions import Mission
 from r2a.environments.babyai.upstream import (
     AfterInstr,
@@ -31,8 +32,10 @@ MOST_RESTARTS = 50  # of one episode
 CONFUSION = (AssertionError, AttributeError)
 
 
-class LostError(Exception):
+class LostError(NoEpisodeError):
     """The bot cannot solve the mission from here; perhaps nobody can."""
+
+    reason = "bot lost"
 
 
 class ExploreOtherDoors(ExploreSubgoal):

@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import load_env_creator
 
+from r2a.environments.api import NoEpisodeError
 from r2a.environments.babyai.levels import DROP, FORWARD, LEFT, LEVELS, PICKUP, RIGHT, TOGGLE
 from r2a.environments.babyai.our_levels import OUR_OWN
 from r2a.environments.babyai.upstream import (
@@ -37,8 +38,10 @@ _AHEAD = ((1, 0), (0, 1), (-1, 0), (0, -1))
 _WALL_BYTES = bytes([OUTSIDE])
 
 
-class CannotDrawError(UserError):
+class CannotDrawError(UserError, NoEpisodeError):
     """A seed of which no mission could be made."""
+
+    reason = "no mission"
 
 
 class Mission(RoomGridLevel):

@@ -1,59 +1,30 @@
-"""Gridroboman: a 7 x 7 board, a robot, three objects and thirty tasks (App. "Gridroboman environment")."""
+"""Gridroboman: a 7 x 7 board, a robot, three objects and thirty tasks (App. "Gridroboman environment").
 
-from __future__ import annotations
+dynamics   the board and its moves; tasks: the thirty tasks
+env        both as a pure environment
+expert     an optimal policy (its cost-to-go: plan), and what constant actions earn
+features   one-hot positions for networks
+render     a board as a picture; page: boards in reports
+reference  the same game told a second time, in pycolab
+"""
 
-from jaxtyping import Array, Float32
+from r2a.config import AgentConfig, CollectConfig, EncoderConfig, RetrievalConfig
+from r2a.config.collect import OnlineCollectConfig
+from r2a.environments.registry import World
 
-from r2a.environments.gridroboman import dynamics, tasks
-from r2a.environments.gridroboman.dynamics import (
-    ACTION_NAMES,
-    EPISODE_LENGTH,
-    OBSERVATION_SIZE,
-    Observation,
-    State,
-)
-from r2a.environments.gridroboman.tasks import TASK_NAMES, task_index
-from r2a.environments.interface import EnvironmentSpec, Integer, PRNGKey
+PLAIN = AgentConfig(EncoderConfig("positions", (256, 256)), retrieval=RetrievalConfig(variant="none"))
 
-__all__ = [
-    "ACTION_NAMES",
-    "GRIDROBOMAN",
-    "GYMNASIUM_ID",
-    "SPEC",
-    "TASK_NAMES",
-    "Gridroboman",
-    "State",
-    "task_index",
-]
-
-SPEC = EnvironmentSpec(
+WORLD = World(
     name="gridroboman",
-    observation_shape=(OBSERVATION_SIZE,),
-    num_actions=len(ACTION_NAMES),
-    episode_length=EPISODE_LENGTH,
-    task_names=TASK_NAMES,
+    make="r2a.environments.gridroboman.env:make",
+    pure="r2a.environments.gridroboman.env:pure",
+    expert="r2a.environments.gridroboman.expert:act",
+    collect=CollectConfig(
+        episodes=4_000,  # the paper: 100,000
+        ladder=(0.0, 0.5, 0.75, 0.9, 1.0),
+        online=OnlineCollectConfig(agent=PLAIN),  # App. gridroboman setup: a 3-layer MLP with 256 units
+    ),
+    dataset="gridroboman-scripted",
+    features="r2a.environments.gridroboman.features",
+    page="r2a.environments.gridroboman.page",
 )
-
-
-class Gridroboman:
-    """The environment interface over the board's pure functions."""
-
-    spec = SPEC
-
-    def reset(self, key: PRNGKey) -> State:
-        """Draw a start state; consumes `key`."""
-        return dynamics.reset(key)
-
-    def observe(self, state: State) -> Observation:
-        """The 11-vector of `state`."""
-        return dynamics.observe(state)
-
-    def step(self, state: State, action: Integer, task: Integer) -> tuple[State, Float32[Array, ""]]:
-        """The next state and the reward of `task` in it."""
-        state = dynamics.advance(state, action)
-        return state, tasks.reward(state, task)
-
-
-GRIDROBOMAN = Gridroboman()
-
-GYMNASIUM_ID = "r2a/Gridroboman-v0"

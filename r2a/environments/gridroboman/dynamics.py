@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int8
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Int, Int8, Key, UInt32
 
-from r2a.environments.interface import Integer, PRNGKey
+PRNGKey = Key[Array, ""] | UInt32[Array, "2"]
+Integer = Int[ArrayLike, ""]
 
 BOARD_SIZE = 7  # free cells per side; the wall ring lies outside of them
 OBJECT_NAMES = ("red", "green", "blue")

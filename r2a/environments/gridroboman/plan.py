@@ -14,8 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int8
 
 from r2a.environments.gridroboman import tasks
-from r2a.environments.gridroboman.dynamics import BOARD_SIZE, ON_BOARD, UNDER, State
-from r2a.environments.interface import Integer
+from r2a.environments.gridroboman.dynamics import BOARD_SIZE, ON_BOARD, UNDER, Integer, State
 
 Steps = Int8[Array, ""]
 StepsEach = Int8[Array, "*cells"]

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32
 
-from r2a.environments.gridroboman.dynamics import BOARD_SIZE, RAISED, UNDER, State, holding_any
-from r2a.environments.interface import Integer
+from r2a.environments.gridroboman.dynamics import BOARD_SIZE, RAISED, UNDER, Integer, State, holding_any
 
 RED, GREEN, BLUE = range(3)
 Flag = Bool[Array, ""]

@@ -1,0 +1,252 @@
+"""Environments of other kinds behind the one interface: any Gymnasium environment, and pure functions; and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from r2a.environments.api import (
+    Actions,
+    EnvSpec,
+    Picture,
+    PureEnv,
+    Rows,
+    Seed,
+    TimeStep,
+    VectorEnv,
+    blank,
+    require_task,
+    rows_to_reset,
+    rows_to_step,
+    seed_number,
+    seed_sequence,
+)
+from r2a.errors import UserError
+
+
+class FromGymnasium:
+    """One Gymnasium environment per row, in this process.
+
+    `make(task)` gives an environment of a task. Its info may have `scores`, in the order of the spec's, and a
+    `discount`; otherwise the score is the return. An environment whose metadata has `seed_sequences` is reset with
+    numpy's seed sequences, others with numbers. The first observation, and all else, is theirs.
+    """
+
+    def __init__(self, spec: EnvSpec, make: Callable[[str], Any], num_envs: int):
+        if num_envs < 1:
+            raise UserError(f"The number of environments is {num_envs}, but it must be greater than zero.")
+        self.spec, self.num_envs, self._make = spec, num_envs, make
+        self._envs: list[Any] = [None] * num_envs
+        self._tasks: list[str | None] = [None] * num_envs
+        self._now = blank(spec, num_envs)
+        self._length = np.zeros(num_envs, np.int64)
+
+    @classmethod
+    def registered(cls, id: str, num_envs: int, **options: Any) -> FromGymnasium:
+        """Rows of an environment that Gymnasium knows by this id; its only task has the same name."""
+
+        def make(task: str) -> Any:
+            # Our own count of steps takes the place of the wrapper that truncates.
+            return gymnasium.make(id, render_mode="rgb_array", disable_env_checker=True, **options)
+
+        first = make(id)
+        limit = first.spec.max_episode_steps if first.spec is not None else None
+        spec = EnvSpec(
+            id=id,
+            tasks=(id,),
+            observation=_supported(first.observation_space, (Box,), "observations"),
+            action=_supported(first.action_space, (Box, Discrete), "actions"),
+            max_steps=limit or 2**31,
+            fps=float(first.metadata.get("render_fps") or 15.0),
+        )
+        env = cls(spec, make, num_envs)
+        env._envs[0], env._tasks[0] = first, id
+        return env
+
+    def reset(self, tasks: Sequence[str], seeds: Sequence[Seed], rows: Rows | None = None) -> TimeStep:
+        """Begin episodes; a row whose task changes gets another environment."""
+        now = self._now
+        for row, task, seed in zip(rows_to_reset(self.num_envs, tasks, seeds, rows), tasks, seeds, strict=True):
+            require_task(task, self.spec.tasks, f"task of {self.spec.id}")
+            if task != self._tasks[row]:
+                self._close(row)
+                self._envs[row], self._tasks[row] = self._make(task), task
+            env = self._envs[row]
+            own = seed_sequence(seed) if env.metadata.get("seed_sequences") else seed_number(seed)
+            observation, info = env.reset(seed=own)
+            now.observation[row] = observation
+            now.instruction[row] = info.get("instruction", 0)
+            now.reward[row], now.discount[row] = 0.0, 1.0
+            now.terminated[row] = now.truncated[row] = False
+            now.scores[row] = info.get("scores", 0.0)
+            self._length[row] = 0
+        return now.copy()
+
+    def step(self, actions: Actions, rows: Rows | None = None) -> TimeStep:
+        """One action in every row that goes on."""
+        now = self._now
+        chosen, going_on = rows_to_step(self.spec, now.ended, actions, rows)
+        now.reward[:] = 0.0
+        for row in going_on:
+            action = int(chosen[row]) if isinstance(self.spec.action, Discrete) else chosen[row]
+            observation, reward, terminated, truncated, info = self._envs[row].step(action)
+            self._length[row] += 1
+            now.observation[row] = observation
+            now.reward[row] = reward
+            now.discount[row] = info.get("discount", 0.0 if terminated else 1.0)
+            now.terminated[row] = terminated
+            now.truncated[row] = not terminated and (truncated or self._length[row] >= self.spec.max_steps)
+            now.scores[row] = info["scores"] if "scores" in info else now.scores[row] + reward
+        return now.copy()
+
+    def render(self, row: int) -> Picture:
+        """What the environment itself draws."""
+        picture = self._envs[row].render()
+        if not isinstance(picture, np.ndarray):
+            raise UserError(f"{self.spec.id} draws no pictures.")
+        return picture
+
+    def env(self, row: int) -> Any:
+        """The Gymnasium environment of a row, for experts that need to know more than is seen."""
+        return self._envs[row].unwrapped
+
+    def close(self) -> None:
+        """Close all environments."""
+        for row in range(self.num_envs):
+            self._close(row)
+
+    def _close(self, row: int) -> None:
+        if self._envs[row] is not None:
+            self._envs[row].close()
+        self._envs[row] = self._tasks[row] = None
+
+
+def _supported(space: Any, kinds: tuple[type, ...], what: str) -> Any:
+    if not isinstance(space, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise UserError(f"Its {what} are a {type(space).__name__}, and only {names} spaces are supported.")
+    return space
+
+
+class FromPure:
+    """Rows of a pure environment, stepped from outside of compiled programs."""
+
+    def __init__(self, pure: PureEnv[Any], num_envs: int):
+        import jax
+
+        self.spec, self.num_envs, self._pure = pure.spec, num_envs, pure
+        self._reset = jax.jit(jax.vmap(lambda seed: pure.reset(jax.random.key(seed))))
+        self._observe = jax.jit(jax.vmap(pure.observe))
+        self._step = jax.jit(jax.vmap(pure.step))
+        self._now = blank(pure.spec, num_envs)
+        self._length = np.zeros(num_envs, np.int64)
+        self._task = np.zeros(num_envs, np.int32)
+        self._states: Any = self._to_host(self._reset(np.zeros(num_envs, np.uint32)))
+
+    def reset(self, tasks: Sequence[str], seeds: Sequence[Seed], rows: Rows | None = None) -> TimeStep:
+        """Begin episodes; an episode's start is drawn with the key of its seed."""
+        import jax
+
+        for task in tasks:
+            require_task(task, self.spec.tasks, f"task of {self.spec.id}")
+        chosen, now = rows_to_reset(self.num_envs, tasks, seeds, rows), self._now
+        numbers = np.zeros(self.num_envs, np.uint32)
+        numbers[chosen] = [seed_number(seed) % 2**32 for seed in seeds]
+        fresh = self._to_host(self._reset(numbers))
+        self._states = jax.tree.map(lambda old, new: _with_rows(old, new, chosen), self._states, fresh)
+        now.observation[chosen] = np.asarray(self._observe(self._states))[chosen]
+        now.reward[chosen], now.terminated[chosen], now.truncated[chosen] = 0.0, False, False
+        now.scores[chosen], self._length[chosen] = 0.0, 0
+        self._task[chosen] = [self.spec.tasks.index(task) for task in tasks]
+        return now.copy()
+
+    def step(self, actions: Actions, rows: Rows | None = None) -> TimeStep:
+        """One action in every row that goes on."""
+        import jax
+
+        now = self._now
+        chosen, going_on = rows_to_step(self.spec, now.ended, actions, rows)
+        following, reward = self._to_host(self._step(self._states, chosen.astype(np.int32), self._task))
+        self._states = jax.tree.map(lambda old, new: _with_rows(old, new, going_on), self._states, following)
+        now.observation[going_on] = np.asarray(self._observe(self._states))[going_on]
+        now.reward[:] = 0.0
+        now.reward[going_on] = reward[going_on]
+        now.scores[going_on, 0] += reward[going_on]
+        self._length[going_on] += 1
+        now.truncated[going_on] = self._length[going_on] >= self.spec.max_steps
+        return now.copy()
+
+    def render(self, row: int) -> Picture:
+        """The state of a row as the environment draws it."""
+        import jax
+
+        return self._pure.render(jax.tree.map(lambda column: column[row], self._states))
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def _to_host(self, tree: Any) -> Any:
+        import jax
+
+        return jax.tree.map(np.asarray, tree)
+
+
+def _with_rows(old: np.ndarray, new: np.ndarray, rows: Sequence[int]) -> np.ndarray:
+    changed = old.copy()
+    changed[rows] = new[rows]
+    return changed
+
+
+class AsGymnasium(gymnasium.Env[Any, Any]):
+    """One row of an environment of ours for Gymnasium; with instructions, observations are a dictionary of both."""
+
+    def __init__(self, env: VectorEnv, task: str, render_mode: str | None = None):
+        require_task(task, env.spec.tasks, f"task of {env.spec.id}")
+        self._env, self.task, self.render_mode = env, task, render_mode
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": env.spec.fps}
+        if render_mode not in (None, "rgb_array"):
+            raise ValueError(f"unknown render mode {render_mode!r}: choose rgb_array or none")
+        self.action_space = env.spec.action
+        self.observation_space: Any = env.spec.observation
+        if env.spec.instruction_length:
+            words = Box(0, 255, (env.spec.instruction_length,), np.uint8)
+            self.observation_space = gymnasium.spaces.Dict(observation=env.spec.observation, instruction=words)
+        self._is_reset = False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode whose seed is drawn from the environment's own random generator."""
+        super().reset(seed=seed)
+        now = self._env.reset([self.task], [int(self.np_random.integers(2**31))])
+        self._is_reset = True
+        return self._seen(now), self._info(now)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Do one action."""
+        self._require_reset()
+        now = self._env.step(np.asarray(action)[None])
+        return self._seen(now), float(now.reward[0]), bool(now.terminated[0]), bool(now.truncated[0]), self._info(now)
+
+    def render(self) -> Any:
+        """A picture, if the render mode asks for one."""
+        self._require_reset()
+        return self._env.render(0) if self.render_mode == "rgb_array" else None
+
+    def close(self) -> None:
+        """Let go of the environment."""
+        self._env.close()
+
+    def _require_reset(self) -> None:
+        if not self._is_reset:
+            raise gymnasium.error.ResetNeeded("call reset before the first step or picture")
+
+    def _seen(self, now: TimeStep) -> Any:
+        if not self._env.spec.instruction_length:
+            return now.observation[0]
+        return {"observation": now.observation[0], "instruction": now.instruction[0]}
+
+    def _info(self, now: TimeStep) -> dict[str, Any]:
+        return {"task": self.task, **dict(zip(self._env.spec.scores, now.scores[0].tolist(), strict=True))}

@@ -1,0 +1,119 @@
+"""Games of MinAtar, seeded episode by episode."""
+
+from __future__ import annotations
+
+import logging
+from importlib import import_module
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from jaxtyping import Bool
+
+from r2a.environments.adapters import FromGymnasium
+from r2a.environments.api import EnvSpec, require_task
+from r2a.environments.minatar import GAMES, MinAtarSettings
+from r2a.errors import UserError
+
+SIDE = 10
+PIXELS = 16
+"""Side of a cell in a picture."""
+NOOP = 0
+ACTION_NAMES = ("NOOP", "LEFT", "UP", "RIGHT", "DOWN", "FIRE")
+COLOURS = np.array(
+    [
+        (0, 0, 0),
+        (86, 180, 233),
+        (230, 159, 0),
+        (128, 128, 128),
+        (0, 158, 115),
+        (204, 121, 167),
+        (240, 228, 66),
+        (213, 94, 0),
+        (0, 114, 178),
+        (180, 120, 60),
+        (240, 240, 240),
+    ],
+    np.uint8,
+)
+"""Of the background and of each channel; easy to tell apart for the colour-blind (Okabe and Ito)."""
+
+
+class MinAtarEnv(gymnasium.Env[np.ndarray, int]):
+    """One game of MinAtar.
+
+    The package's own wrapper of the games is not used: it carries the last action over from one episode to the next,
+    which makes an episode depend on the one before. The rules, repeated actions among them, are the package's.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "seed_sequences": True}  # noqa: RUF012 (Gymnasium's own declaration)
+    render_mode = "rgb_array"
+
+    def __init__(self, config: MinAtarSettings):
+        require_task(config.game, GAMES, "MinAtar game")
+        self.config = config
+        self._game = _rules(config.game)(ramping=config.ramping)
+        self._codes = list(range(len(ACTION_NAMES))) if config.all_actions else self._game.minimal_action_set()
+        self.action_names = tuple(ACTION_NAMES[code] for code in self._codes)
+        self._last = NOOP
+        self.observation_space = Box(0, 1, (SIDE, SIDE, self.channels), np.bool_)  # pyright: ignore[reportArgumentType]
+        self.action_space = Discrete(len(self._codes))
+
+    @property
+    def channels(self) -> int:
+        """Kinds of things there are in this game."""
+        return self._game.state_shape()[2]
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start an episode; the seed may be a seed sequence."""
+        self._game.random = np.random.RandomState(np.random.MT19937(seed))
+        self._last = NOOP
+        self._game.reset()
+        return self.observation(), {}
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Do one action, or the one before once more."""
+        code = self._codes[action]
+        if self._game.random.rand() < self.config.sticky:
+            code = self._last
+        self._last = code
+        reward, over = self._game.act(code)
+        return self.observation(), float(reward), bool(over), False, {}
+
+    def observation(self) -> Bool[np.ndarray, "10 10 c"]:
+        """Which kinds of things are in which cell."""
+        return self._game.state().astype(bool)
+
+    def render(self) -> Any:
+        """The board with one colour for each kind of thing; of several in a cell, the last is seen."""
+        kinds = self.observation() * np.arange(1, self.channels + 1)
+        colours = COLOURS[kinds.max(axis=-1)]
+        return colours.repeat(PIXELS, axis=0).repeat(PIXELS, axis=1)
+
+
+def _rules(game: str) -> type:
+    """The package's class of a game; its warning about drawing, which is done here without it, is left out."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        return import_module(f"minatar.environments.{game}").Env
+    except ModuleNotFoundError as error:
+        raise UserError("MinAtar is missing: pip install 'r2a[minatar]'.") from error
+    finally:
+        logging.disable(before)
+
+
+def make(settings: MinAtarSettings, num_envs: int, render: bool = False) -> FromGymnasium:
+    """So many boards with the same game."""
+    first = MinAtarEnv(settings)
+    spec = EnvSpec(
+        id="minatar",
+        tasks=(settings.game,),
+        observation=first.observation_space,  # pyright: ignore[reportArgumentType]
+        action=first.action_space,  # pyright: ignore[reportArgumentType]
+        max_steps=settings.max_steps,
+        scores=("score",),
+        action_names=first.action_names,
+    )
+    return FromGymnasium(spec, lambda task: MinAtarEnv(settings), num_envs)

@@ -1,0 +1,317 @@
+"""The run that is spread over a Ray cluster.
+
+While players play a turn, the learner does the updates that the turns before have made due: it is never more than a
+turn behind, which is what holds the ratio of samples to inserts. Parameters travel through Ray's object store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import ray
+from ray.exceptions import RayActorError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from r2a.agents.agent import Agent
+from r2a.config import RunConfig
+from r2a.data.replay.sequences import SequenceIds
+from r2a.data.replay.store import Layout, ReplaySpec
+from r2a.environments.registry import spec_of
+from r2a.errors import UserError
+from r2a.training.cluster.contact import Pulse, answer, connect, process_settings
+from r2a.training.cluster.processes import LearnerServer, Player, ReplayServer
+from r2a.training.course import Turn
+from r2a.training.learning import Learner
+from r2a.training.online import (
+    REPLAY,
+    Counts,
+    evaluation_metrics,
+    load_learner,
+    pace_and_scores,
+    replay_before,
+    save_run,
+    updates_due,
+)
+from r2a.training.rollout import Finished
+from r2a.types import EncodedBatch, LearnerState
+
+
+class Played(NamedTuple):
+    """What a player did in a turn: episodes that came to their end, and where all of it is."""
+
+    finished: list[Finished]
+    chunk: Any
+
+
+SEE_LOGS = "Ray keeps their logs in /tmp/ray/session_latest/logs."
+ROUNDS = 3
+"""So many times may all players, or the learner, die before they have done anything."""
+
+
+class ClusterRun:
+    """An online run whose parts are Ray's actors."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        scratch: Path | None = None,
+        *,
+        address: str = "local",
+        players: int = 4,
+        patience: float = 300.0,
+    ):
+        """Join the cluster at `address` (auto: the one on this machine), or have one of our own (local).
+
+        A player or learner that shows no sign of life for `patience` seconds is replaced, as one that has died is.
+        `scratch` is a folder for frames that are too many for the memory.
+        """
+        if players < 1 or config.acting.num_envs % players:
+            raise UserError(
+                f"acting.num-envs is {config.acting.num_envs}, but it must be a multiple of players = {players}."
+            )
+        self.config, self.players_count, self._pulse = config, players, Pulse(patience)
+        self.saved = {"config": asdict(config)}
+        self.spec = spec_of(config.environment, config.env)
+        # What the replay's process would refuse is refused here, where it can be said in a sentence.
+        Layout.of(config.replay, ReplaySpec(self.spec.observation.shape), config.acting.num_envs)
+        connect(address)
+        try:
+            self._start(players, scratch)
+        except BaseException:
+            ray.shutdown()
+            raise
+
+    def _start(self, players: int, scratch: Path | None) -> None:
+        """Have all processes, and have them begin."""
+        config = self.config
+        # What is saved is written by the replay's process: it has to be where the run folder is.
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        enough = ray.cluster_resources().get("CPU", 0) >= players + 2
+        self._as_actor: dict[str, Any] = {
+            "num_cpus": 1 if enough else 0,
+            "runtime_env": {"env_vars": process_settings()},
+            "max_concurrency": 2,  # one thread to work, one to say that it does
+        }
+        self._at_home: dict[str, Any] = {**self._as_actor, "scheduling_strategy": here, "max_concurrency": 1}
+        self._as_learner = {**self._at_home, "max_concurrency": 2}
+        self.counts = Counts()
+        self.newest: Path | None = None
+        self.replaced = {"players": 0, "learners": 0}
+        self._deaths = 0
+        state_size = Learner(config, self.spec).stored_states.size
+        self.replay: Any = ray.remote(**self._at_home)(ReplayServer).remote(
+            config, self.spec, state_size, scratch and scratch.absolute()
+        )
+        self.learner = self._new_learner()
+        self.lives = [0] * players
+        self.players = [self._new_player(number) for number in range(players)]
+        self._begin()
+
+    @property
+    def steps(self) -> int:
+        """Steps of all environments together so far."""
+        return self.counts.turns * self.config.from_replay.steps_per_turn
+
+    @property
+    def fresh(self) -> bool:
+        """Whether a run can be saved: always, games are not."""
+        return True
+
+    @property
+    def agent(self) -> Agent:
+        """With the newest parameters that players have."""
+        return ray.get(self._agent)
+
+    @property
+    def encoded(self) -> EncodedBatch | None:
+        """What players read."""
+        return ray.get(self._encoded)
+
+    def turn(self) -> Turn:
+        """Collect what was played, have it kept, and let playing and learning go on at the same time."""
+        before, played = self.counts, self._collect()
+        # Of what was read in this turn: when it was drawn, the turn before the one before had just ended.
+        age = {
+            "retrieval/age": float((self.counts.turns + 1 - self._drawn_at) * self.config.from_replay.steps_per_turn)
+        }
+        metrics = self._unreported | self._learnt() | (age if self.config.agent.retrieval.reads else {})
+        self._unreported = {}
+        # What was done goes from the players to the replay; this process has but the address of it.
+        new, ready = self._of_replay(self.replay.add.remote(*(player and player.chunk for player in played)))
+        turns, sequences = self.counts.turns + 1, self.counts.sequences + new
+        self.counts = self.counts._replace(turns=turns, sequences=sequences)
+        finished = [episode for player in played if player is not None for episode in player.finished]
+        self._learn(updates_due(self.config, self.counts) if ready else 0)
+        self._play()
+        metrics |= {f"rl/replaced_{name}": float(count) for name, count in self.replaced.items()}
+        learns = self.counts.updates > before.updates
+        compiled = before.turns == self._first_turn or (learns and not self._learnt_here)
+        self._learnt_here = self._learnt_here or learns
+        return Turn(metrics | pace_and_scores(self.config, self.counts, finished), compiled)
+
+    def evaluate(self) -> dict[str, float]:
+        """Scores of whole episodes, played in this process."""
+        return evaluation_metrics(self.agent, self.encoded, self.config)
+
+    def save(self, folder: str | Path, saved: Mapping[str, Any], seconds: float, previous: Path | None) -> Path:
+        """Learner, replay and counts of this moment, in one checkpoint; the games begin anew after a resume."""
+        self._unreported = self._learnt()
+        try:
+            state: LearnerState = self._of_learner(self.learner.state.remote())
+        except RayActorError:
+            self._learner_died()
+            state = self._of_learner(self.learner.state.remote())
+        state = state._replace(key=jax.random.wrap_key_data(state.key))
+
+        def attach(partial: Path) -> None:
+            where = (partial / REPLAY).absolute()
+            before = replay_before(previous)
+            self._of_replay(self.replay.save.remote(where, None if before is None else before.absolute()))
+
+        # As in one process, but without the games: either can go on with what the other has saved.
+        self.newest = save_run(folder, (state, ()), self.steps, saved, seconds, self.counts, attach).absolute()
+        return self.newest
+
+    def restore(self, checkpoint: Path) -> float:
+        """Go on where a run of the same settings was saved; returns its seconds of training."""
+        self.newest = checkpoint.absolute()
+        ray.kill(self.learner)
+        self.learner = self._new_learner()
+        _, extra = load_learner(checkpoint, Learner(self.config, self.spec).state)
+        self.counts = Counts(*(extra[name] for name in Counts._fields))
+        self._of_replay(self.replay.load.remote(self.newest / REPLAY))
+        for number in range(len(self.players)):
+            self._replace(number, life=1 + self.counts.turns)
+        self._begin()
+        return extra["train_seconds"]
+
+    def close(self) -> None:
+        """Stop all processes of the run."""
+        for actor in (*self.players, self.learner, self.replay):
+            ray.kill(actor)
+        ray.shutdown()
+
+    def _begin(self) -> None:
+        """Nothing has been played and nothing is being learnt."""
+        self._playing: dict[Any, tuple[int, Any]] = {}
+        self._drawn_at = self._first_turn = self.counts.turns
+        self._learnt_here = False
+        self._unreported: dict[str, float] = {}
+        self._learn(0)
+        self._learnt()
+        self._play()
+
+    def _new_learner(self) -> Any:
+        made = ray.remote(**self._as_learner)(LearnerServer)
+        return made.remote(self.config, self.spec, self.replay, self.newest)
+
+    def _new_player(self, number: int) -> Any:
+        made = ray.remote(**self._as_actor)(Player)
+        return made.remote(self.config, number, self.players_count, self.lives[number])
+
+    def _replace(self, number: int, life: int | None = None) -> None:
+        ray.kill(self.players[number])
+        self.lives[number] = self.lives[number] + 1 if life is None else life
+        self.players[number] = self._new_player(number)
+
+    def _play(self) -> None:
+        """Have all players begin their next turn; successors that still play their first go on with that."""
+        busy = {number for number, _ in self._playing.values()}
+        for number, player in enumerate(self.players):
+            if number not in busy:
+                self._playing |= self._playing_now(number, player)
+
+    def _playing_now(self, number: int, player: Any) -> dict[Any, tuple[int, Any]]:
+        """A player's next turn: the address of its games, with the player's number and the address of the rest."""
+        given = (self._agent, self._encoded, self.counts.turns)
+        finished, chunk = player.play.options(num_returns=2).remote(*given)
+        return {finished: (number, chunk)}
+
+    def _collect(self) -> list[Played | None]:
+        """A turn of every player; None of those that have died, whose successors take part in the next turn."""
+        played: list[Played | None] = [None] * len(self.players)
+        waiting, successors, rounds = self._playing, {}, 0
+        while waiting:
+            done, _ = ray.wait(list(waiting), timeout=1.0)
+            for reference in done:
+                number, chunk = waiting.pop(reference)
+                try:
+                    played[number] = Played(answer(reference), chunk)
+                except RayActorError:
+                    successors |= self._succeed(number)
+            for reference, (number, _) in list(waiting.items()):
+                if self._pulse.stopped((number, self.lives[number]), self.players[number]):
+                    del waiting[reference]
+                    successors |= self._succeed(number)
+            if not waiting and not any(played):  # all have died: nothing goes on before a successor is done
+                waiting, successors, rounds = successors, {}, rounds + 1
+                if rounds == ROUNDS:
+                    raise UserError(f"All players have died {ROUNDS} times; {SEE_LOGS}")
+        self._playing = successors
+        return played
+
+    def _succeed(self, number: int) -> dict[Any, tuple[int, Any]]:
+        """Another player in place of one that is gone, playing already."""
+        self.replaced["players"] += 1
+        self._replace(number)
+        return self._playing_now(number, self.players[number])
+
+    def _learn(self, count: int) -> None:
+        """Let the learner begin its next updates."""
+        self._learning = self.learner.learn.options(num_returns=3).remote(count, self.counts.turns)
+
+    def _learnt(self) -> dict[str, float]:
+        """Wait for the updates under way; their metrics. A learner that has died goes on from its last checkpoint."""
+        if self._learning is None:
+            return {}
+        done, agent, encoded = self._learning
+        self._learning = None
+        try:
+            updates, self._drawn_at, metrics = self._of_learner(done)
+        except RayActorError:
+            self._learner_died()
+            self._learn(0)
+            return self._learnt()
+        self._deaths = 0 if updates > self.counts.updates else self._deaths
+        self.counts = self.counts._replace(updates=updates)
+        self._agent, self._encoded = agent, encoded
+        return metrics
+
+    def _learner_died(self) -> None:
+        """Another learner in place of one that is gone, from its last checkpoint."""
+        self._of_replay(self.replay.update_priorities.remote(*no_priorities()))  # has it died, too?
+        self.replaced["learners"] += 1
+        self._deaths += 1
+        if self._deaths > ROUNDS:
+            raise UserError(f"The learner has died {self._deaths} times without getting any further; {SEE_LOGS}")
+        self.learner = self._new_learner()
+        try:
+            answer(self.learner.alive.remote())
+        except RayActorError as gone:
+            raise UserError(f"The learner's process dies as soon as it starts; {SEE_LOGS}") from gone
+
+    def _of_learner(self, reference: Any) -> Any:
+        """The learner's answer; one that shows no sign of life is ended."""
+        while not ray.wait([reference], timeout=1.0)[0]:
+            if self._pulse.stopped(("learner", self.replaced["learners"]), self.learner):
+                ray.kill(self.learner)
+        return answer(reference)
+
+    def _of_replay(self, reference: Any) -> Any:
+        """The replay's answer; without the replay there is nothing to go on with."""
+        try:
+            return answer(reference)
+        except RayActorError as gone:
+            kept = "go on from its last checkpoint with --resume" if self.newest else "it has saved nothing yet"
+            raise UserError(f"The process that held the replay has died and the run has stopped; {kept}.") from gone
+
+
+def no_priorities() -> tuple[SequenceIds, np.ndarray]:
+    """Of no sequence at all: a question that a replay answers if it is alive."""
+    nothing = np.zeros(0, np.int64)
+    return SequenceIds(nothing, nothing), np.zeros(0)

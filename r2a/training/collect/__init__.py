@@ -1,1 +1,0 @@
-"""Make offline data sets: one module per environment."""

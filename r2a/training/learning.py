@@ -1,0 +1,210 @@
+"""The learner of an online run, and what it and the actors draw from the replay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Float32, PRNGKeyArray
+
+from r2a.agents.agent import Agent
+from r2a.agents.build import build_agent
+from r2a.agents.learner import start_learning, update
+from r2a.agents.objective import LearningBatch
+from r2a.config import LearnerConfig, RunConfig
+from r2a.data.replay.sequences import Sampled, SequenceReplay
+from r2a.environments.api import EnvSpec
+from r2a.environments.registry import load_features
+from r2a.types import AgentState, EncodedBatch, Frames, LearnerState, RetrievalBatch, Sequence, Trajectory
+
+LEARN, READ = range(2)
+"""What draws from the replay are for: each has random numbers of its own."""
+
+
+def observation_shape(config: RunConfig, spec: EnvSpec) -> tuple[int, ...]:
+    """What an agent sees at a step: one frame, or several."""
+    shape = spec.observation.shape
+    return (config.replay.stack, *shape) if config.replay.stack > 1 else shape
+
+
+def run_keys(seed: int) -> tuple[PRNGKeyArray, PRNGKeyArray, PRNGKeyArray]:
+    """Keys for the first parameters, for learning, and for acting."""
+    agent_key, run_key, act_key = jax.random.split(jax.random.key(seed), 3)
+    return agent_key, run_key, act_key
+
+
+def initial_state(config: RunConfig, spec: EnvSpec) -> LearnerState:
+    """The learner state before the first step, a function of the run's seed."""
+    load_features(config.environment)
+    agent_key, run_key, _ = run_keys(config.seed)
+    agent = build_agent(config.agent, observation_shape(config, spec), spec.action_size, agent_key)
+    return start_learning(agent, config.learner, run_key)
+
+
+@partial(jax.jit, static_argnames="config", donate_argnames="state")
+def learn(
+    state: LearnerState, batch: LearningBatch, config: LearnerConfig
+) -> tuple[LearnerState, dict[str, Float[Array, ""]], Float[Array, " b"]]:
+    """One learner step; its randomness is a function of the run's key and the step's number."""
+    state, metrics, priority = update(state, batch, jax.random.fold_in(state.key, state.step), config)
+    return state, metrics, priority[0]
+
+
+@jax.jit
+def encode(agent: Agent, batch: RetrievalBatch) -> EncodedBatch | None:
+    """A retrieval batch as actors hold it."""
+    return agent.prepare(batch)[0]
+
+
+class Batch(NamedTuple):
+    """One draw from the replay: sequences to learn from, and others to retrieve from, if anything is read."""
+
+    learnt: Sampled
+    read: Sampled | None
+
+
+def draw(replay: SequenceReplay, config: RunConfig, number: int) -> Batch:
+    """What the learner's step of that number sees."""
+    generator = _generator(config, LEARN, number)
+    if not config.agent.retrieval.needs_batch:
+        return Batch(replay.sample(config.from_replay.batch_size, generator), None)
+    first, second = replay.draw_apart(config.from_replay.batch_size, config.agent.retrieval.trajectories, generator)
+    return Batch(replay.gather(first), replay.gather(second))
+
+
+def draw_to_read(replay: SequenceReplay, config: RunConfig, number: int) -> Sampled | None:
+    """What actors read in the turn of that number; nothing before there is enough, or where nothing is read."""
+    if not config.agent.retrieval.reads:
+        return None
+    count = config.agent.retrieval.trajectories
+    if not replay.ready:
+        return replay.blank(count)
+    _, drawn = replay.draw_apart(1, count, _generator(config, READ, number))
+    return replay.gather(drawn)
+
+
+def _generator(config: RunConfig, purpose: int, number: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(purpose, number)))
+
+
+class NotFiniteError(Exception):
+    """A learner step had a loss or another metric that is no number."""
+
+    def __init__(self, name: str, value: float, batch: LearningBatch, update: int):
+        super().__init__(f"{name} became {value}")
+        self.name, self.value, self.batch, self.update = name, value, batch, update
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It may have to travel from the learner's process."""
+        return type(self), (self.name, self.value, self.batch, self.update)
+
+
+class Learner:
+    """The learner's state, step by step."""
+
+    def __init__(self, config: RunConfig, spec: EnvSpec):
+        self.config = config
+        self.state = initial_state(config, spec)
+        self.stored_states = StoredStates.of(self.agent)
+
+    @property
+    def agent(self) -> Agent:
+        """With the newest parameters."""
+        return self.state.params
+
+    def update(self, drawn: Batch) -> tuple[dict[str, float], Float32[np.ndarray, " b"]]:
+        """One step: its metrics, and new priorities of what was learnt from."""
+        batch = learning_batch(drawn.learnt, drawn.read, self.config.replay.burn_in, self.stored_states)
+        self.state, metrics, priority = learn(self.state, batch, self.config.learner)
+        values = {name: float(value) for name, value in metrics.items()}
+        for name, value in values.items():
+            if not math.isfinite(value):
+                raise NotFiniteError(name, value, batch, int(self.state.step) - 1)
+        return values, np.asarray(priority)
+
+    def encode(self, to_read: Sampled | None) -> EncodedBatch | None:
+        """What actors hold of what they read."""
+        return None if to_read is None else encode(self.agent, trajectories_of(to_read, self.stored_states))
+
+
+class StoredStates(NamedTuple):
+    """How an agent's state becomes a vector for the replay, and is had back from it."""
+
+    size: int
+    unravel: Callable[[Float[Array, " size"]], AgentState]
+
+    @classmethod
+    def of(cls, agent: Agent) -> StoredStates:
+        flat, unravel = ravel_pytree(agent.start(None))
+        return cls(flat.size, unravel)
+
+
+def sequences_of(sampled: Sampled, burn_in: int, states: StoredStates) -> Sequence:
+    """The sequences [n] that were drawn, to learn from."""
+    frames = _frames_of(sampled)
+    return Sequence(
+        frames,
+        action=jnp.asarray(sampled.action[:, burn_in:]),
+        reward=jnp.asarray(sampled.reward[:, burn_in:]),
+        discount=jnp.asarray(sampled.discount[:, burn_in:]),
+        valid=jnp.asarray(sampled.valid[:, burn_in:]),
+        start=jax.vmap(states.unravel)(jnp.asarray(sampled.state)),
+    )
+
+
+def trajectories_of(sampled: Sampled, states: StoredStates) -> RetrievalBatch:
+    """The sequences [N] that were drawn, burn-in and all, to retrieve from.
+
+    A segment's return is the sum of its own rewards.
+    """
+    count = len(sampled.reward)
+    trajectories = Trajectory(
+        observation=jnp.asarray(sampled.observation[:, :-1]),
+        instruction=jnp.zeros((count, 0), jnp.uint8),
+        action=jnp.asarray(sampled.action),
+        reward=jnp.asarray(sampled.reward),
+        discount=jnp.asarray(sampled.discount),
+        valid=jnp.asarray(sampled.valid),
+        is_first=jnp.asarray(sampled.is_first[:, :-1]),
+        task_id=jnp.zeros(count, jnp.int32),
+        trajectory_id=jnp.asarray(sampled.drawn.ids.slots, jnp.int32),
+        memory=jax.vmap(states.unravel)(jnp.asarray(sampled.state)).core,
+    )
+    returns = jnp.where(trajectories.valid, trajectories.reward, 0.0).sum(1)
+    return RetrievalBatch(trajectories, returns)
+
+
+def learning_batch(learnt: Sampled, read: Sampled | None, burn_in: int, states: StoredStates) -> LearningBatch:
+    """What a learner step sees: one task, its sequences, and what is retrieved for them."""
+
+    def one_task(tree):
+        return jax.tree.map(lambda leaf: leaf[None], tree)
+
+    return LearningBatch(
+        one_task(sequences_of(learnt, burn_in, states)),
+        None if read is None else one_task(trajectories_of(read, states)),
+        importance=jnp.asarray(learnt.drawn.weight)[None],
+    )
+
+
+def _frames_of(sampled: Sampled) -> Frames:
+    first = sampled.is_first
+
+    def shifted(before: Array, during: Array) -> Array:
+        return jnp.concatenate([before[:, None], during], axis=1)
+
+    action = shifted(jnp.asarray(sampled.previous_action), jnp.asarray(sampled.action))
+    reward = shifted(jnp.asarray(sampled.previous_reward), jnp.asarray(sampled.reward))
+    return Frames(
+        observation=jnp.asarray(sampled.observation),
+        instruction=jnp.zeros((len(first), 0), jnp.uint8),
+        previous_action=jnp.where(first, -1, action),
+        previous_reward=jnp.where(first, 0.0, reward),
+        is_first=jnp.asarray(first),
+    )

@@ -1,1 +1,0 @@
-"""Learning while acting."""
