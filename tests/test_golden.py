@@ -25,8 +25,8 @@ LEVELS = (
 COLLECT = {
     "gridroboman-smoke": ["gridroboman", "--episodes", "80", "--num-tasks", "3"],
     "gridroboman-scripted": ["gridroboman", "--episodes", "400", "--num-tasks", "10"],
-    "babyai-smoke": ["babyai", "--episodes", "48", "--levels", "GoToObj", "GoToLocal", "PutNextLocal"],
-    "babyai-laptop": ["babyai", "--episodes", "240", "--levels", *LEVELS],
+    "babyai-smoke": ["babyai", "--episodes", "48", "--tasks", "GoToObj", "GoToLocal", "PutNextLocal"],
+    "babyai-laptop": ["babyai", "--episodes", "240", "--tasks", *LEVELS],
     "causalworld-smoke": ["causalworld", "--episodes", "4", "--tasks", "pushing", "picking"],
 }
 AGENTS = {

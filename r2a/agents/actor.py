@@ -79,8 +79,8 @@ def act(
     continuous action is the mean of the heaviest component; among numbered ones, some are random.
     """
 
-    def one(state: AgentState, frame: Frames, epsilon: Array, keys: Any, memory: EncodedBatch | None) -> Any:
-        start_key, act_key = keys
+    def one(given: Any, memory: EncodedBatch | None) -> Acted:
+        state, frame, epsilon, (start_key, act_key) = given
         fresh = agent.start(start_key)
         state = jax.tree.map(lambda new, old: jnp.where(frame.is_first, new, old), fresh, state)
         output = agent(state, frame, memory, None)
@@ -99,11 +99,10 @@ def act(
     given = (state, frames, epsilon, keys)
     if groups:
         grouped = jax.tree.map(lambda leaf: leaf.reshape(groups, count // groups, *leaf.shape[1:]), given)
-        over_rows = jax.vmap(one, in_axes=(0, 0, 0, 0, None))
-        acted = jax.vmap(over_rows)(*grouped, memory)
+        acted = jax.vmap(jax.vmap(one, in_axes=(0, None)))(grouped, memory)
         acted = jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[2:]), acted)
     else:
-        acted = jax.vmap(lambda *row: one(*row, memory))(*given)
+        acted = jax.vmap(lambda row: one(row, memory))(given)
     return acted._replace(read=read + jnp.where(active[:, None], acted.read, 0.0))
 
 

@@ -18,7 +18,8 @@ from r2a.config import RunConfig
 from r2a.data.dataset import OfflineDataset, find_dataset
 from r2a.data.retrieval_batch import ResidentData
 from r2a.environments.registry import make_pure, world_of
-from r2a.experiments.presets import DEMO, preset
+from r2a.experiments.gridroboman import DEMO
+from r2a.experiments.presets import preset
 from r2a.training.collect import collect
 from r2a.training.collect_pure import expert_and_floor
 from r2a.training.compilation import use_compilation_cache

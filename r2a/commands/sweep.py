@@ -5,28 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import tyro
 from rich.markdown import Markdown
 
 from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
-from r2a.experiments import sweep
-from r2a.experiments.babyai import analysis as babyai
-from r2a.experiments.causalworld import analysis as causalworld
-from r2a.experiments.games import analysis as games
-from r2a.experiments.gridroboman import analysis as gridroboman
-from r2a.experiments.worker import SWEEPS
+from r2a.experiments import harness, report
+from r2a.experiments.presets import EXPERIMENTS, experiment
 from r2a.training.course import Interrupted
-
-ANALYSES = {
-    "gridroboman": gridroboman.analyse,
-    "babyai": babyai.analyse,
-    "causalworld": causalworld.analyse,
-    "minatar": games.analyse,
-    "atari": games.analyse,
-}
 
 
 @dataclass(frozen=True)
@@ -41,6 +29,8 @@ class Sweep:
 
     minatar, atari: score of R2D2, RA-R2D2 and its ablation A-2, learning while they act (Sec. 3.1).
 
+    Optional arms are run when --only names them: r2d2_auxiliary of minatar, for example.
+
     Examples:
       r2a sweep gridroboman --scale laptop
       r2a sweep gridroboman --scale laptop --only 10-none
@@ -49,7 +39,7 @@ class Sweep:
       r2a sweep gridroboman --analyse-only
     """
 
-    experiment: tyro.conf.Positional[Literal["gridroboman", "babyai", "causalworld", "minatar", "atari"]]
+    experiment: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="{" + ",".join(EXPERIMENTS) + "}")]
     scale: Literal["smoke", "laptop", "paper"] = "laptop"
     dataset: str = ""
     """Name or path of the data set (default: the one the scale's preset names, collected if it is not there)."""
@@ -66,22 +56,22 @@ class Sweep:
 def main(argv: Sequence[str]) -> int:
     """Do what is left of the sweep, then analyse what is done."""
     options = parse(Sweep, argv, "sweep")
-    experiment = SWEEPS[options.experiment]
-    results = options.results or experiment.results
+    chosen = experiment(options.experiment)
+    results = options.results or Path("results") / chosen.name
     if not options.analyse_only:
         try:
-            sweep.sweep(
-                experiment,
+            harness.sweep(
+                chosen,
                 options.scale,
-                options.dataset,
                 options.runs,
                 results,
-                options.workers,
-                CONSOLE.print,
-                options.only,
+                dataset=options.dataset,
+                only=options.only,
+                workers=options.workers,
+                say=CONSOLE.print,
             )
         except (Interrupted, KeyboardInterrupt):
             CONSOLE.print("Stopped; everything is saved, and the same command goes on from here.")
             return 130
-    CONSOLE.print(Markdown(ANALYSES[options.experiment](results, options.scale)))
+    CONSOLE.print(Markdown(report.analyse(chosen, results, options.scale)))
     return 0

@@ -136,9 +136,10 @@ def training_bar(config: RunConfig) -> Iterator[Callable[[Progress], None]]:
         row = bar.add_task("compiling", total=config.steps, rate=0.0, evaluated="-", learning="-")
 
         def watch(progress: Progress) -> None:
-            for name, field_name in ((metric, "evaluated"), ("rl/score", "learning")):
-                if name in progress.metrics:
-                    bar.update(row, **{field_name: f"{progress.metrics[name]:.2f}"})
+            if metric in progress.metrics:
+                bar.update(row, evaluated=f"{progress.metrics[metric]:.2f}")
+            if "rl/score" in progress.metrics:
+                bar.update(row, learning=f"{progress.metrics['rl/score']:.2f}")
             doing = "training" if progress.metrics.get("rl/updates", 1) else "filling the replay"
             bar.update(row, completed=progress.step, description=doing, rate=progress.steps_per_second)
 

@@ -6,7 +6,7 @@ Each value that comes from the paper names its place; "ours" marks a choice the 
 from r2a.config.agent import AgentConfig, AuxiliaryConfig, CoreConfig, EncoderConfig, HeadConfig, RetrievalConfig
 from r2a.config.collect import CollectConfig, ExpertSettings
 from r2a.config.experience import ActingConfig, DataConfig, Experience, FromDataset, FromReplay, ReplayConfig
-from r2a.config.rules import config_from_dict, require, require_positive
+from r2a.config.rules import config_from_dict, override, require, require_positive
 from r2a.config.run import (
     EnvSettings,
     EvaluationConfig,
@@ -15,7 +15,6 @@ from r2a.config.run import (
     RunConfig,
     Source,
     Values,
-    override,
 )
 
 __all__ = [

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from dataclasses import fields, is_dataclass, replace
+from difflib import get_close_matches
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from r2a.errors import UserError
+
+Config = TypeVar("Config")
 
 
 def require(condition: bool, name: str, value: object, rule: str) -> None:
@@ -20,6 +23,32 @@ def require_positive(config: object, *names: str, section: str = "") -> None:
     for name in names:
         value = getattr(config, name)
         require(value > 0, f"{section}{name.replace('_', '-')}", value, "it must be greater than zero")
+
+
+def override(config: Config, changes: Mapping[str, Any], where: str = "") -> Config:
+    """The config with other values of some fields, named by dotted paths: {"agent.retrieval.variant": "none"}.
+
+    What a run learns from need not be named: "data.num_tasks" is "experience.data.num_tasks". All fields of a section
+    change at once, so that they are checked together; anything unknown or ill-typed is refused.
+    """
+    hints, own = get_type_hints(type(config)), {}
+    nested: dict[str, dict[str, Any]] = {}
+    for path, value in changes.items():
+        name, _, rest = path.partition(".")
+        if name not in hints and "experience" in hints:
+            name, rest = "experience", path
+        if name not in hints or (rest and not is_dataclass(getattr(config, name))):
+            near = get_close_matches(name, set(hints) - {name}, 1)
+            raise UserError(
+                f"There is no setting {where}{path}" + (f"; did you mean {where}{near[0]}?" if near else ".")
+            )
+        if rest:
+            nested.setdefault(name, {})[rest] = value
+        else:
+            own[name] = value if is_dataclass(value) else _typed(hints[name], value, f"{where}{name}")
+    for name, inner in nested.items():
+        own[name] = override(own.get(name, getattr(config, name)), inner, f"{where}{name}.")
+    return replace(config, **own)  # type: ignore[type-var]
 
 
 def config_from_dict(

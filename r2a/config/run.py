@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 import tyro
 
@@ -171,22 +171,3 @@ class RunConfig:
     def acting(self) -> ActingConfig:
         """How experience is made."""
         return self.from_replay.acting
-
-
-def override(config: Any, changes: dict[str, Any]) -> Any:
-    """The same config with other values at dotted places, as in {"agent.retrieval.k_traj": 5}.
-
-    What a run learns from need not be named: {"data.num_tasks": 3} is {"experience.data.num_tasks": 3}.
-    """
-    for place, value in changes.items():
-        config = _with(config, place.split("."), value)
-    return config
-
-
-def _with(config: Any, place: list[str], value: Any) -> Any:
-    name, *rest = place
-    known = {f.name for f in fields(config)}
-    if name not in known and "experience" in known:
-        name, rest = "experience", place
-    require(name in {f.name for f in fields(config)}, ".".join(place), value, "there is no such setting")
-    return replace(config, **{name: _with(getattr(config, name), rest, value) if rest else value})

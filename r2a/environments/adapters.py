@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import gymnasium
@@ -37,12 +38,10 @@ class FromGymnasium:
     """
 
     def __init__(self, spec: EnvSpec, make: Callable[[str], Any], num_envs: int):
-        if num_envs < 1:
-            raise UserError(f"The number of environments is {num_envs}, but it must be greater than zero.")
+        self._now = blank(spec, num_envs)
         self.spec, self.num_envs, self._make = spec, num_envs, make
         self._envs: list[Any] = [None] * num_envs
         self._tasks: list[str | None] = [None] * num_envs
-        self._now = blank(spec, num_envs)
         self._length = np.zeros(num_envs, np.int64)
 
     @classmethod
@@ -70,8 +69,9 @@ class FromGymnasium:
     def reset(self, tasks: Sequence[str], seeds: Sequence[Seed], rows: Rows | None = None) -> TimeStep:
         """Begin episodes; a row whose task changes gets another environment."""
         now = self._now
-        for row, task, seed in zip(rows_to_reset(self.num_envs, tasks, seeds, rows), tasks, seeds, strict=True):
+        for task in tasks:
             require_task(task, self.spec.tasks, f"task of {self.spec.id}")
+        for row, task, seed in zip(rows_to_reset(self.num_envs, tasks, seeds, rows), tasks, seeds, strict=True):
             if task != self._tasks[row]:
                 self._close(row)
                 self._envs[row], self._tasks[row] = self._make(task), task
@@ -136,13 +136,9 @@ class FromPure:
     """Rows of a pure environment, stepped from outside of compiled programs."""
 
     def __init__(self, pure: PureEnv[Any], num_envs: int):
-        import jax
-
-        self.spec, self.num_envs, self._pure = pure.spec, num_envs, pure
-        self._reset = jax.jit(jax.vmap(lambda seed: pure.reset(jax.random.key(seed))))
-        self._observe = jax.jit(jax.vmap(pure.observe))
-        self._step = jax.jit(jax.vmap(pure.step))
         self._now = blank(pure.spec, num_envs)
+        self.spec, self.num_envs, self._pure = pure.spec, num_envs, pure
+        self._reset, self._observe, self._step = _compiled(pure)
         self._length = np.zeros(num_envs, np.int64)
         self._task = np.zeros(num_envs, np.int32)
         self._states: Any = self._to_host(self._reset(np.zeros(num_envs, np.uint32)))
@@ -193,6 +189,15 @@ class FromPure:
         import jax
 
         return jax.tree.map(np.asarray, tree)
+
+
+@cache
+def _compiled(pure: PureEnv[Any]) -> tuple[Callable[..., Any], ...]:
+    """How rows are reset by seeds, observed and stepped; compiled once, however often rows are made."""
+    import jax
+
+    reset = jax.vmap(lambda seed: pure.reset(jax.random.key(seed)))
+    return jax.jit(reset), jax.jit(jax.vmap(pure.observe)), jax.jit(jax.vmap(pure.step))
 
 
 def _with_rows(old: np.ndarray, new: np.ndarray, rows: Sequence[int]) -> np.ndarray:

@@ -84,6 +84,8 @@ class TimeStep(NamedTuple):
 
 def blank(spec: EnvSpec, num_envs: int) -> TimeStep:
     """Before the first reset: every row has ended."""
+    if num_envs < 1:
+        raise UserError(f"The number of environments is {num_envs}, but it must be greater than zero.")
     return TimeStep(
         np.zeros((num_envs, *spec.observation.shape), spec.observation.dtype),
         np.zeros((num_envs, spec.instruction_length), np.uint8),
@@ -122,6 +124,8 @@ class VectorEnv(Protocol):
 State = TypeVar("State")
 
 
+@runtime_checkable
+@runtime_checkable
 class PureEnv(Protocol[State]):
     """An environment without a batch axis whose methods are pure: they are mapped and compiled by whoever calls them.
 
@@ -162,7 +166,8 @@ def rows_to_step(spec: EnvSpec, ended: np.ndarray, actions: Any, rows: Rows | No
         raise ValueError(f"{len(chosen)} actions for {len(ended)} environments")
     going_on = np.flatnonzero(~ended).tolist()
     if rows is not None:
-        going_on = [row for row in going_on if row in set(map(int, rows))]
+        allowed = set(map(int, rows))
+        going_on = [row for row in going_on if row in allowed]
     if isinstance(spec.action, Discrete):
         wrong = [int(chosen[row]) for row in going_on if not 0 <= chosen[row] < spec.action.n]
         if wrong:
@@ -185,15 +190,18 @@ class Played(NamedTuple):
 
 
 def play_again(env: VectorEnv, episodes: Sequence[Played], rows: Rows | None = None) -> TimeStep:
-    """Bring rows to where episodes were, by resetting them and doing the same actions again."""
+    """Bring rows to where episodes were, by resetting them and doing the same actions again.
+
+    All come to their last action in the same step, so that what is returned shows the reward of each.
+    """
     chosen = list(range(env.num_envs)) if rows is None else [int(row) for row in rows]
     now = env.reset([e.task for e in episodes], [e.seed for e in episodes], chosen)
     example = env.spec.action.sample()
-    for step in range(max((len(episode.actions) for episode in episodes), default=0)):
-        going_on = [i for i, episode in enumerate(episodes) if len(episode.actions) > step]
+    for left in range(max((len(episode.actions) for episode in episodes), default=0), 0, -1):
+        going_on = [i for i, episode in enumerate(episodes) if len(episode.actions) >= left]
         actions = np.zeros((env.num_envs, *np.shape(example)), np.asarray(example).dtype)
         for i in going_on:
-            actions[chosen[i]] = episodes[i].actions[step]
+            actions[chosen[i]] = episodes[i].actions[-left]
         now = env.step(actions, [chosen[i] for i in going_on])
     return now
 

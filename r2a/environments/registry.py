@@ -82,12 +82,17 @@ def make(name: str, settings: Any = None, num_envs: int = 1, *, render: bool = F
     first = make_here(name, settings, False, 1)
     spec = first.spec
     first.close()
-    return Workers(partial(make_here, name, settings, render), spec, num_envs, getattr(settings, "processes", 1))
+    return Workers(partial(_made, world, settings, render), spec, num_envs, getattr(settings, "processes", 1))
 
 
 def make_here(name: str, settings: Any, render: bool, num_envs: int) -> VectorEnv:
     """Environments of a world in this process."""
-    return world_of(name).load("make")(settings, num_envs, render)
+    return _made(world_of(name), settings, render, num_envs)
+
+
+def _made(world: World, settings: Any, render: bool, num_envs: int) -> VectorEnv:
+    """A process that is told the entry need not have it registered."""
+    return world.load("make")(settings, num_envs, render)
 
 
 def make_pure(name: str, settings: Any = None) -> PureEnv[Any] | None:

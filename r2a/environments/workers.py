@@ -25,6 +25,7 @@ from r2a.environments.api import (
     VectorEnv,
     blank,
     play_again,
+    require_task,
     rows_to_reset,
     rows_to_step,
 )
@@ -75,7 +76,10 @@ class Remote:
         if at_once:
             self.process.kill()
         self.connection.close()
-        self.process.join()
+        self.process.join(self._patience)
+        if self.process.is_alive():  # it hangs
+            self.process.kill()
+            self.process.join()
 
 
 def _serve(connection: Connection, make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
@@ -110,6 +114,8 @@ class Workers:
 
     def reset(self, tasks: Sequence[str], seeds: Sequence[Seed], rows: Rows | None = None) -> TimeStep:
         """Begin episodes, in all processes at the same time."""
+        for task in tasks:
+            require_task(task, self.spec.tasks, f"task of {self.spec.id}")
         chosen = rows_to_reset(self.num_envs, tasks, seeds, rows)
         for row, task, seed in zip(chosen, tasks, seeds, strict=True):
             self._episodes[row] = Played(task, seed, [])
@@ -130,7 +136,7 @@ class Workers:
         for row in going_on:
             episode = self._episodes[row]
             assert episode is not None
-            episode.actions.append(chosen[row])
+            episode.actions.append(chosen[row].copy())  # it may be a part of what the caller writes into again
         self._now.reward[:] = 0.0
         allowed = set(going_on)
 
@@ -142,9 +148,13 @@ class Workers:
 
     def render(self, row: int) -> Picture:
         """What a person would see of a row now."""
-        group = next(i for i, own in enumerate(self._groups) if row in own)
-        self._remotes[group].ask("render", int(np.flatnonzero(self._groups[group] == row)[0]))
-        return self._remotes[group].answer()
+        number, own = next((number, own) for number, own in enumerate(self._groups) if row in own)
+        while True:
+            self._remotes[number].ask("render", int(np.flatnonzero(own == row)[0]))
+            try:
+                return self._remotes[number].answer()
+            except DiedError:
+                self._revive(number, own)
 
     def close(self) -> None:
         """End the processes."""
@@ -164,15 +174,15 @@ class Workers:
             wanted = request(own)
             if wanted is not None:
                 self._remotes[number].ask(*wanted)
-                asked.append((number, own))
-        for number, own in asked:
+                asked.append((number, own, wanted[-1]))
+        for number, own, rows in asked:
             try:
                 answer: TimeStep = self._answer(number, own)
             except UserError as error:
                 refusal = refusal or error
                 continue
             for column, values in zip(self._now, answer, strict=True):
-                column[own] = values
+                column[own[rows]] = values[rows]
         if refusal is not None:
             raise refusal
         return self._now.copy()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import cache
 
 import jax
 
 from r2a.agents.agent import parameter_count
 from r2a.agents.build import build_agent
-from r2a.config import AgentConfig, RunConfig
+from r2a.config import AgentConfig, RunConfig, override
 
 
+@cache
 def agent_size(config: AgentConfig, observation_shape: int | tuple[int, ...], action_size: int) -> int:
     """How many parameters an agent has that sees observations of one size or shape."""
     agent = jax.eval_shape(lambda: build_agent(config, observation_shape, action_size, jax.random.key(0)))
@@ -20,22 +21,14 @@ def agent_size(config: AgentConfig, observation_shape: int | tuple[int, ...], ac
 
 def widen_to_match(plain: RunConfig, full: RunConfig, size_of: Callable[[RunConfig], int]) -> RunConfig:
     """The plain agent with all layers widened by one factor, to the parameter count nearest to the full agent's."""
-    wanted = size_of(full)
+    wanted, narrow = size_of(full), plain.agent.encoder.hidden[-1]
 
     def widened(width: int) -> RunConfig:
-        factor = width / plain.agent.encoder.hidden[-1]
-        hidden = tuple(round(factor * size) for size in plain.agent.encoder.hidden)
-        head = tuple(round(factor * size) for size in plain.agent.head.hidden)
-        return replace(
-            plain,
-            agent=replace(
-                plain.agent,
-                encoder=replace(plain.agent.encoder, hidden=hidden),
-                head=replace(plain.agent.head, hidden=head),
-            ),
-        )
+        layers = {"agent.encoder.hidden": plain.agent.encoder.hidden, "agent.head.hidden": plain.agent.head.hidden}
+        wider = {name: tuple(round(width / narrow * size) for size in sizes) for name, sizes in layers.items()}
+        return override(plain, wider)
 
-    low, high = plain.agent.encoder.hidden[-1], 16 * plain.agent.encoder.hidden[-1]
+    low, high = narrow, 16 * narrow
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if size_of(widened(middle)) <= wanted else (low, middle)

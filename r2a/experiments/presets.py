@@ -1,50 +1,50 @@
-"""Named settings, and the agents that are compared with each other, of every environment."""
+"""The experiments by the names of their worlds, and the presets and arms of each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from r2a.config import OnlineConfig, RunConfig
+from r2a.config import RunConfig
 from r2a.errors import UserError
-from r2a.experiments.babyai import presets as babyai
-from r2a.experiments.causalworld import presets as causalworld
-from r2a.experiments.games import presets as games
-from r2a.experiments.gridroboman import presets as gridroboman
 
-EXPERIMENTS = {"gridroboman": gridroboman, "babyai": babyai, "causalworld": causalworld}
-ONLINE = tuple(games.PRESETS)
+if TYPE_CHECKING:
+    from r2a.experiments.harness import Experiment
+
+EXPERIMENTS = {
+    "gridroboman": "r2a.experiments.gridroboman",
+    "babyai": "r2a.experiments.babyai",
+    "causalworld": "r2a.experiments.causalworld",
+    "minatar": "r2a.experiments.minatar",
+    "atari": "r2a.experiments.atari",
+}
+"""The module of every world's EXPERIMENT, imported when it is asked for."""
 
 
-def preset(environment: str, name: str) -> RunConfig:
-    """The settings of that name, to learn from a data set."""
-    return _named(EXPERIMENTS[environment].PRESETS, name)
+def experiment(world: str) -> Experiment:
+    """The experiment of a world."""
+    return import_module(named(EXPERIMENTS, "experiment", world)).EXPERIMENT
 
 
-def online_preset(environment: str, name: str) -> OnlineConfig:
-    """The settings of that name, to learn while acting."""
-    return _named(games.PRESETS[environment], name)
+def preset(world: str, name: str) -> RunConfig:
+    """The settings of that name."""
+    return named(experiment(world).presets, "preset", name)
+
+
+def agents(world: str) -> tuple[str, ...]:
+    """The names of the arms of a world; the first is trained unless another is asked for."""
+    return tuple(experiment(world).arms)
 
 
 def arm(config: RunConfig, name: str) -> RunConfig:
-    """One of the agents that are compared in the config's environment: what sets it apart, and nothing else."""
-    experiment = EXPERIMENTS[config.environment]
-    _require_agent(config.environment, name, experiment.ARMS)
-    return experiment.arm(config, name)
+    """One of the agents that are compared in the config's world: what sets it apart, and nothing else."""
+    world = config.environment
+    return named(experiment(world).arms, "agent", name, f" for {world}").of(config)
 
 
-def online_arm(config: OnlineConfig, name: str) -> OnlineConfig:
-    """The same, of the agents that learn while acting."""
-    _require_agent(config.environment, name, games.ARMS)
-    return games.arm(config, name)
-
-
-def _named(presets: Mapping[str, Any], name: str) -> Any:
-    if name not in presets:
-        raise UserError(f"There is no preset {name!r}; choose one of {', '.join(presets)}.")
-    return presets[name]
-
-
-def _require_agent(environment: str, name: str, agents: Iterable[str]) -> None:
-    if name not in agents:
-        raise UserError(f"There is no agent {name!r} for {environment}; choose one of {', '.join(agents)}.")
+def named(choices: Mapping[str, Any], what: str, name: str, where: str = "") -> Any:
+    """The choice of that name; one that is not there is refused."""
+    if name not in choices:
+        raise UserError(f"There is no {what} {name!r}{where}; choose one of {', '.join(choices)}.")
+    return choices[name]

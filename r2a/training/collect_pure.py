@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, Shaped
 
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
@@ -197,7 +197,7 @@ def expert_and_floor(
 
 @partial(jax.jit, static_argnames="env")
 def constant_returns(
-    tasks: Int[Array, " tasks"], keys: PRNGKeyArray, env: PureEnv[Any]
+    tasks: Int[Array, " tasks"], keys: Key[Array, " n"], env: PureEnv[Any]
 ) -> Float[Array, "tasks actions"]:
     """Mean return of every constant action on every task, over random starts; consumes `keys`."""
 

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from r2a.errors import UserError
 
@@ -17,13 +17,13 @@ class Progress(NamedTuple):
 
     step: int
     steps_per_second: float
-    metrics: dict[str, float]
+    metrics: dict[str, Any]
 
 
 class Turn(NamedTuple):
     """What came of a turn of a run: its metrics, and whether programs were compiled in it."""
 
-    metrics: dict[str, float]
+    metrics: dict[str, Any]
     compiled: bool
 
 

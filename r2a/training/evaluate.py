@@ -250,7 +250,9 @@ class Told(AgentPolicy):
     def act(self, view: View, step: int) -> tuple[np.ndarray, dict[str, Any]]:
         """As every agent."""
         if self._data.task_input != "none":
-            view = view._replace(observation=np.asarray(tell_task(view.observation, self._told, self._data)))
+            view = view._replace(
+                observation=np.asarray(tell_task(jnp.asarray(view.observation), self._told, self._data))
+            )
         return super().act(view, step)
 
 

@@ -51,7 +51,7 @@ def mean_metrics(steps: list[dict[str, float]]) -> dict[str, float]:
     return {name: float(np.mean([metrics[name] for metrics in steps])) for name in (steps[0] if steps else ())}
 
 
-def pace_and_scores(config: RunConfig, counts: Counts, finished: Sequence[Finished]) -> dict[str, float]:
+def pace_and_scores(config: RunConfig, counts: Counts, finished: Sequence[Finished]) -> dict[str, Any]:
     """How learning keeps pace with acting, and the scores of episodes that ended, random actions and all."""
     beyond = max(counts.sequences - config.replay.minimum, 1)
     ratio = counts.updates * config.from_replay.batch_size / beyond

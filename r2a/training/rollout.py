@@ -8,7 +8,7 @@ load this module.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from gymnasium.spaces import Discrete
@@ -30,6 +30,7 @@ class View(NamedTuple):
     """Rows whose episode goes on; what a policy says for the others is not done."""
 
 
+@runtime_checkable
 class Policy(Protocol):
     """Whatever acts; it may remember."""
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 
 from r2a.environments.api import PureEnv
 from r2a.types import Action
@@ -42,7 +42,7 @@ def rollout_pure(
     policy: PurePolicy,
     carry: Any,
     tasks: Int[Array, " B"],
-    reset_keys: PRNGKeyArray,
+    reset_keys: Key[Array, " B"],
     key: PRNGKeyArray,
 ) -> PureEpisodes:
     """One episode in each of B rows; consumes both kinds of keys."""

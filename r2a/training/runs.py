@@ -45,9 +45,9 @@ def run_config(values: Mapping[str, Any]) -> RunConfig:
     """The settings of a run, as JSON has them, under today's names or those of before."""
     values = modern_settings(values)
     world = world_of(values.get("environment", ""))
-    if "max_steps" in {f.name for f in fields(world.settings)}:  # it was a setting of the evaluation
-        values["env"] = {"max_steps": values["evaluation"].get("steps", 0), **values["env"]}
-    values["evaluation"].pop("steps", None)
+    steps = values["evaluation"].pop("steps", None)
+    if not values["env"] and steps and "max_steps" in {f.name for f in fields(world.settings)}:
+        values["env"] = {"max_steps": steps}  # of a world that had no settings of its own
     if world.pure:  # runs of before read from all three where that took no time
         values["evaluation"].setdefault("sources", ["right", "wrong", "random"])
     experience = FromReplay if "replay" in values["experience"] else FromDataset

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import optax
 
@@ -22,6 +22,7 @@ OFFENDING = "not_finite"
 """Folder in a run's in which the batch is kept that led to a loss which is no number."""
 
 
+@runtime_checkable
 class Run(Protocol):
     """A training run, whatever it learns from and wherever its parts are."""
 

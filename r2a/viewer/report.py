@@ -59,8 +59,8 @@ def write_report(
     """Write the report to `path`; what is not given is left out.
 
     `page` is the world's module that draws boards, `best` the highest return there could be. `task_names` are the names
-    of the task numbers in the episodes; `told_task`: the agent's input names its task; `note`: a sentence to stand below
-    the explanation, for example how long the agent was trained.
+    of the task numbers in the episodes; `told_task`: the agent's input names its task; `note`: a sentence to stand
+    below the explanation, for example how long the agent was trained.
     """
     data = {
         "look": page.look(),

@@ -26,7 +26,7 @@ NOOP = 0
 ANY_SEED = 1  # the emulator's own random numbers are not used
 
 
-class AtariEnv(gymnasium.Env[np.ndarray, int]):
+class AtariEnv(gymnasium.Env[np.ndarray, np.int64]):
     """One game of the Arcade Learning Environment; the score counts rewards as the game gives them.
 
     ale-py's vector environment is not used: it takes a new seed by loading the game anew, a tenth of a second each
@@ -75,7 +75,7 @@ class AtariEnv(gymnasium.Env[np.ndarray, int]):
         self._capture(1)
         return self.observation(), {"scores": self._scores()}
 
-    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int | np.int64) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Hold the joystick for `frame_skip` frames, or to the end of the game."""
         reward, over, skip = 0, False, self.config.frame_skip
         if skip == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
@@ -40,7 +40,7 @@ COLOURS = np.array(
 """Of the background and of each channel; easy to tell apart for the colour-blind (Okabe and Ito)."""
 
 
-class MinAtarEnv(gymnasium.Env[np.ndarray, int]):
+class MinAtarEnv(gymnasium.Env[np.ndarray, np.int64]):
     """One game of MinAtar.
 
     The package's own wrapper of the games is not used: it carries the last action over from one episode to the next,
@@ -57,7 +57,8 @@ class MinAtarEnv(gymnasium.Env[np.ndarray, int]):
         self._codes = list(range(len(ACTION_NAMES))) if config.all_actions else self._game.minimal_action_set()
         self.action_names = tuple(ACTION_NAMES[code] for code in self._codes)
         self._last = NOOP
-        self.observation_space = Box(0, 1, (SIDE, SIDE, self.channels), np.bool_)  # pyright: ignore[reportArgumentType]
+        shape: Any = (SIDE, SIDE, self.channels)
+        self.observation_space = Box(0, 1, shape, cast(Any, np.bool_))
         self.action_space = Discrete(len(self._codes))
 
     @property
@@ -72,7 +73,7 @@ class MinAtarEnv(gymnasium.Env[np.ndarray, int]):
         self._game.reset()
         return self.observation(), {}
 
-    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int | np.int64) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Do one action, or the one before once more."""
         code = self._codes[action]
         if self._game.random.rand() < self.config.sticky:

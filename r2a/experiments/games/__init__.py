@@ -1,1 +1,0 @@
-"""Sec. 3.1: learning while acting, on Atari and, for two cores, MinAtar."""

@@ -1,1 +1,0 @@
-"""Sec. 3.2: multi-task offline learning with a task-specific retrieval data set."""

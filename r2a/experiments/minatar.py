@@ -1,0 +1,37 @@
+"""Sec. 3.1 on a CPU: R2D2, RA-R2D2 and ablation A-2 on games of MinAtar."""
+
+from __future__ import annotations
+
+from r2a.config import override
+from r2a.environments.minatar import MinAtarSettings
+from r2a.experiments import r2d2
+from r2a.experiments.harness import Axis, Experiment, Scale, along
+
+BOARD = {"environment": "minatar", "env": MinAtarSettings(), "agent.encoder.features": "minatar"}
+LAPTOP = override(r2d2.LAPTOP, BOARD)
+SMOKE = override(r2d2.SMOKE, {**BOARD, "env": MinAtarSettings(max_steps=100)})
+PRESETS = {"laptop": LAPTOP, "smoke": SMOKE}
+
+GAME = "env.game"
+SCALES = {
+    "smoke": Scale({"game": along(GAME, "breakout")}, seeds=1, final_evaluation={"evaluation.episodes": 4}),
+    "laptop": Scale(
+        {"game": along(GAME, "breakout", "space_invaders", "freeway")},
+        seeds=5,
+        final_evaluation={"evaluation.episodes": 100},
+        optional=("r2d2_auxiliary",),
+    ),
+}
+
+EXPERIMENT = Experiment(
+    "minatar",
+    PRESETS,
+    r2d2.ARMS,
+    axes={"game": Axis("game")},
+    scales=SCALES,
+    score="score",
+    bounds=(0.0, None),  # no game takes points away
+    also=r2d2.also,
+    columns=r2d2.COLUMNS,
+    unit="r2d2",
+)
