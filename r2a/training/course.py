@@ -31,7 +31,7 @@ class Interrupted(Exception):  # noqa: N818 - nothing went wrong
     """The run was asked to stop and has saved its state."""
 
 
-def refuse_nan(metrics: dict[str, float], step: int, folder: str | Path) -> None:
+def refuse_nan(metrics: dict[str, Any], step: int, folder: str | Path) -> None:
     """Stop before a broken state overwrites a good one."""
     for name, value in metrics.items():
         if not math.isfinite(value):
