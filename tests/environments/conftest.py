@@ -1,4 +1,4 @@
-"""Boards by hand, and walks that meet every kind of board."""
+"""Boards by hand, walks that meet every kind of board, and episodes of BabyAI's bot."""
 
 from __future__ import annotations
 
@@ -85,3 +85,30 @@ def board():
 @pytest.fixture(scope="session")
 def walk():
     return wander
+
+
+def bot_episode(level, seed, noise, max_steps=128, limit_seconds=20.0, make_bot=None):
+    """An episode of BabyAI's bot, or the reason why there is none."""
+    from r2a.environments.api import NoEpisodeError
+    from r2a.environments.babyai import BabyAISettings
+    from r2a.environments.babyai.env import BabyAI
+    from r2a.environments.babyai.expert import Expert
+    from r2a.training.collect import time_limit
+    from r2a.training.rollout import play
+
+    class Policy(Expert):
+        pass
+
+    if make_bot is not None:
+        Policy.make_bot = make_bot
+    env = BabyAI(BabyAISettings(max_steps=max_steps), 1)
+    try:
+        with time_limit(limit_seconds):
+            return play(env, Policy(env, level, seed, noise), level, seed)
+    except NoEpisodeError as none:
+        return none
+
+
+@pytest.fixture(scope="session")
+def play_bot():
+    return bot_episode

@@ -10,20 +10,24 @@ import pytest
 
 from r2a.environments.babyai import LEVEL_NAMES, as_text, level_index
 from r2a.environments.babyai.bot import MOST_CHANGES_OF_PLAN, ExpertBot, LostError
-from r2a.environments.babyai.expert import Episode, Failure, play_expert
 from r2a.environments.babyai.missions import Mission, make_mission
 from r2a.environments.babyai.upstream import Subgoal
+from r2a.training.collect import OutOfTimeError, time_limit
+from r2a.training.rollout import Episode
 
 TOGGLE, DONE = 5, 6
 ENDLESS = 2_000
 
 
+def solved(outcomes):
+    return [outcome for outcome in outcomes if isinstance(outcome, Episode) and outcome.scores[0]]
+
+
 @pytest.mark.parametrize("name", LEVEL_NAMES)
-def test_the_bot_solves_most_seeds(name):
-    outcomes = [play_expert(level_index(name), seed, 0.0, ENDLESS) for seed in range(6)]
-    solved = [outcome for outcome in outcomes if isinstance(outcome, Episode) and outcome.success]
-    assert len(solved) >= 5
-    for episode in solved:
+def test_the_bot_solves_most_seeds(play_bot, name):
+    episodes = solved(play_bot(name, seed, 0.0, ENDLESS) for seed in range(6))
+    assert len(episodes) >= 5
+    for episode in episodes:
         assert episode.terminated
         assert 0 < episode.reward[-1] <= 1
         assert not episode.reward[:-1].any()
@@ -32,42 +36,35 @@ def test_the_bot_solves_most_seeds(name):
 
 
 @pytest.mark.parametrize("name", ["UnlockToUnlock", "KeyInBox", "GoToSeq", "OpenDoorsOrderN4", "PutNextS7N4"])
-def test_the_bot_recovers_from_random_actions(name):
-    outcomes = [play_expert(level_index(name), seed, 0.3, ENDLESS) for seed in range(8)]
-    solved = [outcome for outcome in outcomes if isinstance(outcome, Episode) and outcome.success]
-    assert len(solved) >= 5
-    lost = {outcome.reason for outcome in outcomes if isinstance(outcome, Failure)}
-    assert lost <= {"bot lost"}
+def test_the_bot_recovers_from_random_actions(play_bot, name):
+    outcomes = [play_bot(name, seed, 0.3, ENDLESS) for seed in range(8)]
+    assert len(solved(outcomes)) >= 5
+    assert {type(outcome) for outcome in outcomes} <= {Episode, LostError}
 
 
-def test_an_episode_is_a_function_of_level_seed_and_noise():
-    level = level_index("UnlockPickupDist")
-    first, again, other = (play_expert(level, 5, noise) for noise in (0.5, 0.5, 0.0))
-    assert isinstance(first, Episode)
-    assert isinstance(other, Episode)
+def test_an_episode_is_a_function_of_level_seed_and_noise(play_bot):
+    first, again, other = (play_bot("UnlockPickupDist", 5, noise) for noise in (0.5, 0.5, 0.0))
     for ours, theirs in zip(first, again, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     np.testing.assert_array_equal(first.observation[0], other.observation[0])  # the noise does not draw the mission
-    assert as_text(first.mission) == as_text(other.mission)
+    assert as_text(first.instruction) == as_text(other.instruction)
     assert first.action.tolist() != other.action.tolist()
 
 
-def test_pure_noise_asks_nobody_and_takes_every_action():
+def test_pure_noise_asks_nobody_and_takes_every_action(play_bot):
     def nobody(mission: Mission) -> ExpertBot:
         raise AssertionError("nobody was to be asked")
 
-    episode = play_expert(level_index("KeyCorridor"), 0, 1.0, 300, make_bot=nobody)
-    assert isinstance(episode, Episode)
+    episode = play_bot("KeyCorridor", 0, 1.0, 300, make_bot=nobody)
     assert set(episode.action.tolist()) == set(range(DONE + 1))
     np.testing.assert_allclose(np.bincount(episode.action) / 300, 1 / 7, atol=0.08)
 
 
-def test_a_long_episode_is_cut_off_not_ended():
-    episode = play_expert(level_index("KeyCorridor"), 0, 0.0, 10)
-    assert isinstance(episode, Episode)
+def test_a_long_episode_is_cut_off_not_ended(play_bot):
+    episode = play_bot("KeyCorridor", 0, 0.0, 10)
     assert len(episode.action) == 10
     assert not episode.terminated
-    assert not episode.success
+    assert not solved([episode])
 
 
 class EndlessBot(ExpertBot):
@@ -78,30 +75,30 @@ class EndlessBot(ExpertBot):
             pass
 
 
-@pytest.mark.parametrize("limit", [0.2, 0.5])
-def test_an_endless_loop_is_interrupted(limit):
-    start = time.process_time()
-    outcome = play_expert(0, 0, 0.0, limit_seconds=limit, make_bot=EndlessBot)
-    assert isinstance(outcome, Failure)
+def test_an_endless_loop_is_interrupted(play_bot):
+    limit, start = 0.3, time.process_time()
+    outcome = play_bot("GoToObj", 0, 0.0, limit_seconds=limit, make_bot=EndlessBot)
+    assert isinstance(outcome, OutOfTimeError)
     assert outcome.reason == "out of time"
     assert limit * 0.5 < time.process_time() - start < limit + 1
     # The alarm is switched off again: longer work afterwards is not disturbed.
     stop = time.process_time() + limit * 1.5
     while time.process_time() < stop:
         pass
-    assert isinstance(play_expert(0, 0, 0.0), Episode)
+    assert solved([play_bot("GoToObj", 0, 0.0)])
 
 
 def test_the_time_limit_says_that_it_needs_the_main_thread():
     problems: list[Exception] = []
 
-    def play() -> None:
+    def work() -> None:
         try:
-            play_expert(0, 0, 0.0)
+            with time_limit(1.0):
+                pass
         except ValueError as error:
             problems.append(error)
 
-    thread = threading.Thread(target=play)
+    thread = threading.Thread(target=work)
     thread.start()
     thread.join()
     assert "main thread" in str(problems[0])
@@ -137,17 +134,17 @@ def test_a_mission_whose_box_is_gone_is_lost():
         bot.advise(None)
 
 
-def test_failures_are_told_apart():
+def test_a_bot_without_a_plan_says_why(play_bot):
     class Hopeless(ExpertBot):
         def replan(self, action_taken=None):
             raise AssertionError("no plan")
 
-    outcome = play_expert(0, 0, 0.0, make_bot=Hopeless)
-    assert outcome == Failure("bot lost", "AssertionError: no plan")
+    outcome = play_bot("GoToObj", 0, 0.0, make_bot=Hopeless)
+    assert isinstance(outcome, LostError)
+    assert (outcome.reason, str(outcome)) == ("bot lost", "AssertionError: no plan")
 
 
-def test_the_key_is_fetched_from_its_box():
-    episode = play_expert(level_index("KeyInBox"), 1, 0.0)
-    assert isinstance(episode, Episode)
-    assert episode.success
+def test_the_key_is_fetched_from_its_box(play_bot):
+    episode = play_bot("KeyInBox", 1, 0.0)
+    assert solved([episode])
     assert np.count_nonzero(episode.action == TOGGLE) == 2  # the box, then the door

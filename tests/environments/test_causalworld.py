@@ -1,23 +1,19 @@
-"""CausalWorld: the layout of observations, repeatable episodes, the fingers' geometry, and the scripted expert."""
+"""CausalWorld: the layout of observations, the fingers' geometry, and the scripted expert."""
 
 from __future__ import annotations
 
-import builtins
-import importlib
 import logging
 import sys
-import warnings
 
 import gymnasium
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
 
 from r2a.environments.causalworld import (
-    GYMNASIUM_ID,
     SOLVED,
     TASK_NAMES,
+    CausalWorldExpert,
+    CausalWorldSettings,
     controller,
     kinematics,
     layout,
@@ -25,12 +21,12 @@ from r2a.environments.causalworld import (
     task_entry,
 )
 from r2a.environments.causalworld.controller import advise
-from r2a.environments.causalworld.expert import STALL, STALLED, Expert, play_expert
+from r2a.environments.causalworld.env import ActionError, CausalWorldEnv
+from r2a.environments.causalworld.expert import STALL, STALLED, Expert
 from r2a.environments.causalworld.grasp import Grasp, coverage
-from r2a.environments.causalworld.gym import ActionError, CausalWorldEnv
-from r2a.environments.causalworld.upstream import INSTALL
+from r2a.environments.registry import check_data, make_here
 from r2a.errors import UserError
-from r2a.networks.encoders import CLOCK_AND_SPEEDS, pose_features
+from r2a.training.rollout import View, play
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +41,6 @@ def worlds():
     yield world
     for environment in made.values():
         environment.close()
-
-
-@pytest.mark.parametrize("task", TASK_NAMES)
-def test_check_env_has_nothing_to_say(task):
-    environment = gymnasium.make(GYMNASIUM_ID, task=task, max_steps=4, render_mode="rgb_array")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        check_env(environment.unwrapped)
 
 
 def test_nobody_else_notices_the_import(worlds):
@@ -121,23 +109,6 @@ def test_more_blocks_than_the_layout_holds_are_told():
 
     with pytest.raises(UserError, match="holds 2 blocks"):
         layout.observe(World(), 1.0)
-
-
-@pytest.mark.parametrize("task", ["pushing", "stacked_blocks"])
-def test_a_seed_is_an_episode_to_the_bit(worlds, task):
-    def episode(environment, seed):
-        generator = np.random.default_rng(0)
-        seen = [environment.reset(seed=seed)[0]]
-        seen += [environment.step(generator.uniform(-1, 1, 9))[0] for _ in range(20)]
-        return np.stack(seen)
-
-    first = episode(worlds(task), 5)
-    other = episode(worlds(task), 6)
-    np.testing.assert_array_equal(first, episode(worlds(task), 5))
-    fresh = CausalWorldEnv(task)
-    np.testing.assert_array_equal(first, episode(fresh, 5))
-    fresh.close()
-    assert (first[0] != other[0]).any()
 
 
 @pytest.mark.parametrize("task", TASK_NAMES)
@@ -212,7 +183,7 @@ def test_an_action_sends_the_fingertips(worlds):
 
 def test_coverage_is_the_measure_of_causal_world(worlds):
     environment = worlds("pushing")
-    for seed in range(30):
+    for seed in range(10):
         observation, info = environment.reset(seed=seed)
         scene = layout.read(observation)
         assert info["fractional_success"] == pytest.approx(coverage(scene.blocks[0], scene.goals[0]), abs=1e-4)
@@ -235,33 +206,18 @@ def test_mistakes_are_one_clear_sentence():
         CausalWorldEnv("pushing", goals="space_c")
     with pytest.raises(UserError, match="cameras"):
         CausalWorldEnv("pushing", observation="pixels", cameras=(3,))
-    with pytest.raises(UserError, match="side must be one of 128, 64, 32"):
-        CausalWorldEnv("pushing", observation="pixels", side=50)
-    with pytest.raises(UserError, match="noise"):
-        Expert(noise=-1.0)
+    with pytest.raises(UserError, match="image_size must be one of 128, 64, 32"):
+        CausalWorldEnv("pushing", observation="pixels", image_size=50)
+    with pytest.raises(UserError, match=r"env\.cameras is \(0, 0\)"):
+        CausalWorldSettings(cameras=(0, 0))
+    with pytest.raises(UserError, match=r"env\.processes is 0"):
+        CausalWorldSettings(processes=0)
+    with pytest.raises(UserError, match=r"expert\.stalls is 1"):
+        CausalWorldExpert(stalls=1.0)
     environment = CausalWorldEnv("pushing")
     with pytest.raises(gymnasium.error.ResetNeeded):
         environment.step(np.zeros(9))
     environment.close()
-
-
-def test_a_missing_package_is_told_with_its_install_line(monkeypatch):
-    name = "r2a.environments.causalworld.upstream"
-    kept = sys.modules.pop(name)
-    importing = importlib.import_module
-
-    def without(module, package=None):
-        if module == "pybullet":
-            raise ModuleNotFoundError("No module named 'pybullet'")
-        return importing(module, package)
-
-    monkeypatch.setattr(importlib, "import_module", without)
-    try:
-        with pytest.raises(UserError, match="pip install --no-deps causal_world"):
-            builtins.__import__(name)
-    finally:
-        sys.modules[name] = kept
-    assert "pip install pybullet==3.2.7" in INSTALL
 
 
 def test_pictures(worlds):
@@ -280,49 +236,79 @@ def test_pictures(worlds):
     np.testing.assert_array_equal(pixels.numbers(), worlds("pushing").reset(seed=0)[0])
     assert info["fractional_success"] == worlds("pushing").reset(seed=0)[1]["fractional_success"]
     pixels.close()
-    small = CausalWorldEnv("pushing", observation="pixels", cameras=(0,), side=32, max_steps=2)
-    assert small.observation_space.contains(small.reset(seed=0)[0])
+    small = make_here("causalworld", CausalWorldSettings(cameras=(0,), image_size=32, max_steps=2), False, 1)
     # A pixel is the mean of those it takes the place of.
-    assert small.reset(seed=0)[0][1, 5, 7, 2] == round(observation[1, 20:24, 28:32, 2].mean())
-    episode = play_expert(small, 0)
-    assert episode.observation.shape == (3, 2, 32, 32, 3)
-    numbers = CausalWorldEnv("pushing", max_steps=2)
-    np.testing.assert_array_equal(episode.advice, play_expert(numbers, 0).advice)
-    for environment in (small, numbers):
-        environment.close()
+    assert small.reset(["pushing"], [0]).observation[0, 1, 5, 7, 2] == round(observation[1, 20:24, 28:32, 2].mean())
+    numbers = make_here("causalworld", CausalWorldSettings(max_steps=2), False, 1)
+    seen, read = (play(env, Expert(env, "pushing", 0), "pushing", 0) for env in (small, numbers))
+    assert seen.observation.shape == (3, 2, 32, 32, 3)
+    np.testing.assert_array_equal(seen.action, read.action)  # the expert reads numbers, whatever is seen
+    small.close()
+    numbers.close()
+
+
+class Noting:
+    """A policy that remembers what was done, where something else is recorded."""
+
+    def __init__(self, policy):
+        self.policy, self.done = policy, []
+
+    def act(self, view, step):
+        action, extras = self.policy.act(view, step)
+        self.done.append(action[0])
+        return action, extras
 
 
 @pytest.mark.parametrize("task", ["picking", "stacking2"])
-def test_the_expert_reaches_its_goals(worlds, task):
-    episode = play_expert(worlds(task), 0)
-    assert episode.fractional_success[-1] > 0.5
-    assert episode.observation.shape == (worlds(task).max_steps + 1, layout.SIZE)
-    np.testing.assert_array_equal(episode.action, episode.advice)
+def test_the_expert_reaches_its_goals(task):
+    env = make_here("causalworld", CausalWorldSettings(), False, 1)
+    policy = Noting(Expert(env, task, 0))
+    episode = play(env, policy, task, 0)
+    env.close()
+    assert not episode.terminated
+    success, fraction = episode.scores
+    assert fraction > 0.5
+    assert success == solved(fraction)
+    assert episode.observation.shape == (task_entry(task).max_steps + 1, layout.SIZE)
+    np.testing.assert_array_equal(episode.action, policy.done)
 
 
-def test_the_expert_has_no_memory_and_its_noise_is_the_seeds(worlds):
-    environment = CausalWorldEnv("pushing", max_steps=20)
-    noisy = play_expert(environment, 3, noise=0.05, stalls=0.2)
-    again = play_expert(environment, 3, noise=0.05, stalls=0.2)
-    environment.close()
-    np.testing.assert_array_equal(noisy.action, again.action)
-    np.testing.assert_array_equal(
-        noisy.advice, np.stack([advise(seen) for seen in noisy.observation[:-1]]).astype("f4")
-    )
-    assert (noisy.action != noisy.advice).any()
-    assert (np.abs(noisy.action) <= 1).all()
+def test_the_expert_has_no_memory_and_its_noise_is_the_seeds():
+    env = make_here("causalworld", CausalWorldSettings(max_steps=15), False, 1)
+    played = []
+    for noise in (0.05, 0.05, 0.1):
+        policy = Noting(Expert(env, "pushing", 3, noise, CausalWorldExpert(stalls=0.2)))
+        played.append((play(env, policy, "pushing", 3), np.stack(policy.done)))
+    env.close()
+    (noisy, done), (_, again), (_, other) = played
+    np.testing.assert_array_equal(done, again)
+    assert (done != other).any()
+    # What is recorded is what is advised at what is seen, not what was done.
+    np.testing.assert_array_equal(noisy.action, np.stack([advise(s) for s in noisy.observation[:-1]]).astype("f4"))
+    assert (done != noisy.action).any()
+    assert (np.abs(done) <= 1).all()
 
 
-def test_an_expert_that_stalls_does_a_little_of_what_it_advises(worlds):
-    observation, _ = worlds("pushing").reset(seed=3)
-    expert = Expert(stalls=0.5, seed=0)
-    acts = [expert.act(observation) for _ in range(2000)]
-    stalled = np.array([not np.array_equal(action, advice) for action, advice in acts])
+def test_an_expert_that_stalls_does_a_little_of_what_it_advises(monkeypatch):
+    advice = np.linspace(-1, 1, 9)
+    monkeypatch.setattr("r2a.environments.causalworld.expert.advise", lambda observation: advice)
+    env = make_here("causalworld", CausalWorldSettings(), False, 1)
+    first = env.reset(["pushing"], [0])
+    nothing = np.zeros((1, 9), np.float32), np.zeros(1, np.float32), np.zeros(1, bool), np.ones(1, bool)
+    view = View(first.observation, first.instruction, *nothing)
+    env.close()
+
+    def acts(noise, count):
+        expert = Expert(env, "pushing", 0, noise, CausalWorldExpert(stalls=0.5))
+        return np.stack([expert.act(view, step)[0][0] for step in range(count)])
+
+    done = acts(1e-9, 2000)
+    stalled = ~np.isclose(done, advice, atol=1e-6).all(1)
     assert 0.25 < stalled.mean() < 0.5
-    first = int(np.argmax(stalled))
-    assert stalled[first : first + STALL].all()
-    for action, advice in (acts[first], acts[first + STALL - 1]):
-        np.testing.assert_allclose(action, STALLED * advice, rtol=1e-5)
+    begun = int(np.argmax(stalled))
+    assert stalled[begun : begun + STALL].all()
+    np.testing.assert_allclose(done[stalled], np.tile(STALLED * advice, (stalled.sum(), 1)), atol=1e-6)
+    np.testing.assert_array_equal(acts(0.0, 100), np.tile(advice.astype("f4"), (100, 1)))  # without noise it never does
 
 
 def test_fingers_close_by_degrees():
@@ -343,16 +329,30 @@ def test_fingers_close_by_degrees():
     assert np.abs(np.diff(values)).max() < 0.03
 
 
-def test_poses_leave_out_clock_and_speeds_alone(worlds):
-    hidden = [0, *range(10, 19)]
-    for block in range(layout.MAX_BLOCKS):
-        start = layout.BLOCKS_AT + block * layout.BLOCK_SIZE
-        hidden += range(start + layout.GOAL_SIZE, start + layout.BLOCK_SIZE)
-    assert list(CLOCK_AND_SPEEDS) == hidden
-    observation = worlds("stacking2").reset(seed=0)[0]
-    np.testing.assert_array_equal(pose_features(jnp.asarray(observation)), np.delete(observation, hidden))
-
-
 def test_solved_is_above_the_limit():
     assert not solved(SOLVED)
     assert solved(0.91)
+
+
+def test_data_of_other_worlds_are_refused():
+    def check(shape=(layout.SIZE,), environment="causalworld", run=CausalWorldSettings(), **env):
+        collected = {"skip_frame": 10, "cameras": [], "image_size": 64, **env}
+        manifest = {
+            "environment": environment,
+            "observation_shape": shape,
+            "provenance": {"settings": {"env": collected}},
+        }
+        check_data("causalworld", run, manifest, "datasets/old")
+
+    check()
+    check((2, 64, 64, 3), run=CausalWorldSettings(cameras=(0,)), cameras=[0])
+    with pytest.raises(UserError, match="datasets/old holds episodes of babyai, not of causalworld"):
+        check(environment="babyai")
+    with pytest.raises(UserError, match=r"lasts 5 frames, and env\.skip-frame is 10; set it to 5"):
+        check(skip_frame=5)
+    with pytest.raises(UserError, match="shows numbers"):
+        check(run=CausalWorldSettings(cameras=(0,)))
+    with pytest.raises(UserError, match=r"shows pictures of cameras \(0,\) with 32 pixels"):
+        check(run=CausalWorldSettings(cameras=(0,)), cameras=[0], image_size=32)
+    with pytest.raises(UserError, match="are 148 numbers: collect the data anew"):
+        check((130,))

@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from r2a.environments.gridroboman import ACTION_NAMES, GRIDROBOMAN, SPEC, TASK_NAMES
-from r2a.environments.gridroboman.dynamics import EPISODE_LENGTH, advance, observe, reset
+from r2a.environments.api import PureEnv
+from r2a.environments.gridroboman.dynamics import ACTION_NAMES, EPISODE_LENGTH, advance, observe, reset
+from r2a.environments.gridroboman.env import GRIDROBOMAN, SPEC
+from r2a.environments.gridroboman.tasks import TASK_NAMES
+from r2a.environments.registry import make_pure
 
 advance_jit = jax.jit(advance)
 
@@ -125,10 +128,13 @@ def test_the_same_key_gives_the_same_episode(walk):
     assert not (first == other).all()
 
 
-def test_the_environment_interface():
-    assert SPEC.observation_shape == (11,)
-    assert (SPEC.num_actions, SPEC.episode_length, SPEC.num_tasks) == (7, EPISODE_LENGTH, 30)
-    assert SPEC.task_names == TASK_NAMES
+def test_the_environment_is_pure_and_without_a_batch_axis():
+    assert isinstance(GRIDROBOMAN, PureEnv)
+    assert make_pure("gridroboman") is GRIDROBOMAN
+    assert make_pure("minatar") is None
+    assert (SPEC.observation.shape, SPEC.observation.dtype) == ((11,), np.int8)
+    assert (SPEC.action_size, SPEC.action_names, SPEC.max_steps) == (7, ACTION_NAMES, EPISODE_LENGTH)
+    assert SPEC.tasks == TASK_NAMES
 
     @jax.jit
     def one_step(key, action, task):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-import gymnasium
 import numpy as np
 import pytest
 
-from r2a.environments.gridroboman import GYMNASIUM_ID
 from r2a.environments.gridroboman.render import GRID, OBJECTS, ROBOT, WALL, WHITE, held_object, render
+from r2a.environments.registry import make
 
 RED, GREEN, BLUE = OBJECTS
 # Red at the robot and green a step away: each of these is a different situation.
@@ -66,7 +65,7 @@ def test_who_is_held():
             assert held_object(observation) == expected.get(name), name
 
 
-def test_gymnasium_renders_the_board_it_shows():
-    environment = gymnasium.make(GYMNASIUM_ID, render_mode="rgb_array")
-    observation, _ = environment.reset(seed=0)
-    np.testing.assert_array_equal(environment.render(), render(observation, 24))
+def test_a_row_is_drawn_as_it_is_seen():
+    env = make("gridroboman", num_envs=2)
+    now = env.reset(["lift red"] * 2, [0, 1])
+    np.testing.assert_array_equal(env.render(1), render(now.observation[1], 24))

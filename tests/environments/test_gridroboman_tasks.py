@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from r2a.environments.gridroboman import GRIDROBOMAN, TASK_NAMES, task_index
 from r2a.environments.gridroboman.dynamics import SKIP, State
-from r2a.environments.gridroboman.tasks import solved_tasks
+from r2a.environments.gridroboman.env import GRIDROBOMAN
+from r2a.environments.gridroboman.tasks import TASK_NAMES, solved_tasks
 
 PAPER_ORDER = """touch red, touch green, touch blue, lift red, lift green, lift blue, red touch green, green touch red,
 green touch blue, red touch blue, blue touch red, blue touch green, red to corner, green to corner, blue to corner,
@@ -26,12 +26,6 @@ def solved(state: State) -> set[str]:
 
 def test_names_and_order_are_the_papers():
     assert list(TASK_NAMES) == PAPER_ORDER.replace("\n", " ").split(", ")
-
-
-def test_task_index_names_the_choices():
-    assert task_index("red touch blue") == 9
-    with pytest.raises(ValueError, match=r"unknown gridroboman task 'fly': choose one of touch red, .*blue on green"):
-        task_index("fly")
 
 
 # Objects in no corner, not in the centre and pairwise neither close nor far.
@@ -123,6 +117,6 @@ def test_the_step_rewards_the_board_after_it_for_every_task(board):
     after, rewards = step(state, jnp.int8(SKIP), jnp.arange(30))
     np.testing.assert_array_equal(rewards, np.asarray(solved_jit(state), np.float32))
     _, moved = step(state, jnp.int8(0), jnp.arange(30))
-    assert rewards[task_index("red touch green")] == 1
-    assert moved[task_index("red touch green")] == 0
+    assert rewards[TASK_NAMES.index("red touch green")] == 1
+    assert moved[TASK_NAMES.index("red touch green")] == 0
     assert after.robot_x.shape == (30,)

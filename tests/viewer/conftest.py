@@ -5,17 +5,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from r2a.environments.gridroboman import GRIDROBOMAN
-from r2a.environments.gridroboman.expert import rollout
+from r2a.environments.gridroboman.env import GRIDROBOMAN
 from r2a.environments.gridroboman.tasks import solved_tasks
 from r2a.records import EpisodeRecord, RetrievedStates
+from r2a.training.collect_pure import play_expert
 from r2a.types import Selection
 
 SLOTS, STATES, EPISODE = 2, 4, 17
 
 
 def solved_on_the_way(key, actions):
-    """Which tasks every board of a `rollout` with this key and these actions solves."""
+    """Which tasks every board of a `play_expert` with this key and these actions solves."""
     reset_key, _ = jax.random.split(key)
 
     def step(board, action):
@@ -31,14 +31,15 @@ def expert_record():
 
     def record(task: int, seed: int = 0) -> EpisodeRecord:
         key = jax.random.key(seed)
-        episode = jax.tree.map(lambda column: np.asarray(column)[0], rollout(key, jnp.array([task]), jnp.zeros(1)))
+        played = play_expert(key, jnp.array([task]), jnp.zeros(1), GRIDROBOMAN, "gridroboman")
+        episode = jax.tree.map(lambda column: np.asarray(column)[0], played)
         length = len(episode.action)
         # Slot 0 reads steps t, t+1, ..., slot 1 reads t, t+2, ...: they share the state t.
         ahead = np.stack([np.arange(STATES), 2 * np.arange(STATES)])
         steps = np.minimum(np.arange(length)[:, None, None] + ahead, length - 1)
         weight = np.broadcast_to(np.array([0.5, 0.25, 0.15, 0.1], np.float32), (length, SLOTS, STATES))
         slot_weight = np.broadcast_to(np.array([0.75, 0.25], np.float32), (length, SLOTS))
-        q_values = np.zeros((length, GRIDROBOMAN.spec.num_actions), np.float32)
+        q_values = np.zeros((length, GRIDROBOMAN.spec.action_size), np.float32)
         q_values[np.arange(length), episode.action] = 1
         return EpisodeRecord(
             task=task,

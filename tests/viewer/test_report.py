@@ -5,23 +5,24 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from html.parser import HTMLParser
 
 import jax
 import pytest
 
-from r2a.config import DataConfig
-from r2a.data.retrieval_batch import load_resident
-from r2a.environments.gridroboman import TASK_NAMES
+from r2a.environments.gridroboman import page as boards
 from r2a.environments.gridroboman.render import render
-from r2a.experiments.gridroboman.presets import SMOKE
-from r2a.training.collect.gridroboman import ScriptedConfig, collect
+from r2a.environments.gridroboman.tasks import TASK_NAMES
+from r2a.environments.registry import world_of
+from r2a.experiments.gridroboman import SMOKE
+from r2a.training.collect import collect
 from r2a.training.metrics import read_metrics
-from r2a.training.offline import train
+from r2a.training.offline import OfflineRun
 from r2a.training.record import record_episode
+from r2a.training.train import train
 from r2a.viewer.curves import curves_of_sources
-from r2a.viewer.episodes import board_data, retrieved_at, swap_data
+from r2a.viewer.episodes import retrieved_at, swap_data
 from r2a.viewer.report import TaskReturns, means, write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -90,6 +91,8 @@ def report(tmp_path_factory, expert_record):
     write_report(
         path,
         title=NASTY,
+        page=boards,
+        best=50.0,
         task_names=[NASTY, *TASK_NAMES[1:]],
         table=[TaskReturns(NASTY, 30.0, 1.0, None, 44.0, 2.0), TaskReturns("lift red", 20.0, 0.5, None, 46.0, 0.0)],
         curves=curves_of_sources([METRICS, METRICS]) | {NASTY: [METRICS]},
@@ -113,7 +116,7 @@ def test_the_report_needs_nothing_else_and_escapes_everything(report):
 
 
 def test_a_report_with_nothing_to_show_is_a_page_too(tmp_path):
-    write_report(tmp_path / "empty.html", title="Nothing yet", task_names=["a"])
+    write_report(tmp_path / "empty.html", title="Nothing yet", page=boards, best=50.0, task_names=["a"])
     text = (tmp_path / "empty.html").read_text()
     check_self_contained(text)
     assert text.count("<section") == text.count(" hidden>\n<h2>") + text.count(" hidden>\n<details>") == 5
@@ -144,13 +147,13 @@ def test_the_script_runs_in_a_browser_and_draws_what_the_renderer_draws(report, 
 
 def test_retrieved_states_are_merged_and_sorted(expert_record):
     record = expert_record(LIFT_RED, 2)
-    read = retrieved_at(record, 0)
+    read = retrieved_at(record, 0, boards)
     weights = [state["weight"] for state in read["states"]]
     assert weights == sorted(weights, reverse=True)
     assert read["count"] == 6  # steps 0 1 2 3 and 0 2 4 6
     assert sum(weights) == pytest.approx(1, abs=1e-3)
     assert read["states"][0] == {
-        "board": board_data(record.observations[0]),
+        "board": boards.board_data(record.observations[0]),
         "weight": 0.5,
         "slots": [0, 1],
         "action": int(record.actions[0]),
@@ -160,12 +163,12 @@ def test_retrieved_states_are_merged_and_sorted(expert_record):
         "return": float(record.rewards.sum()),
     }
     assert sum(read["votes"]) == pytest.approx(1, abs=1e-3)
-    assert len(retrieved_at(record, 0, top=2)["states"]) == 2
+    assert len(retrieved_at(record, 0, boards, top=2)["states"]) == 2
 
 
 def test_a_swap_begins_with_one_board(expert_record):
     with pytest.raises(ValueError, match="same board"):
-        swap_data(expert_record(LIFT_RED, 1), expert_record(TOUCH_BLUE, 2))
+        swap_data(expert_record(LIFT_RED, 1), expert_record(TOUCH_BLUE, 2), boards)
 
 
 def test_means_are_of_columns_that_all_tasks_have():
@@ -175,18 +178,20 @@ def test_means_are_of_columns_that_all_tasks_have():
 
 
 def test_a_report_of_a_trained_run(tmp_path):
-    config, tasks = SMOKE, SMOKE.data.num_tasks
-    dataset = collect(ScriptedConfig(episodes=40, num_tasks=tasks), tmp_path / "data")
-    agent = train(config, tmp_path / "run", dataset).params
-    data = load_resident(dataset, DataConfig(num_tasks=tasks, tasks_per_step=1))
+    settings = replace(world_of("gridroboman").collect, episodes=40, num_tasks=SMOKE.data.num_tasks)
+    dataset = collect("gridroboman", settings, tmp_path / "data")
+    run = train(OfflineRun(SMOKE, dataset), tmp_path / "run")
+    config = run.config
 
     def recorded(task, source):
-        return record_episode(agent, data, config, task=task, retrieve_from=source, key=jax.random.key(1))
+        return record_episode(run.agent, run.data, config, task=task, retrieve_from=source, key=jax.random.key(1))
 
     metrics = read_metrics(tmp_path / "run")
     write_report(
         tmp_path / "report.html",
         title="A tiny run",
+        page=world_of("gridroboman").load("page"),
+        best=50.0,
         task_names=dataset.task_names,
         table=[TaskReturns(name, metrics[-1][f"eval/right/{name}"]) for name in dataset.task_names],
         curves=curves_of_sources([metrics]),
