@@ -18,6 +18,13 @@ SETTINGS: dict[str, str] = {
     "data.read_one_in": "retrieval_fraction",
 }
 """Settings of a run (config.json, checkpoints, result files): where they were, and their names there now."""
+PARAMETERS: dict[str, str] = {
+    ".retrieval.slot_start.": ".retrieval.process.start.",
+    ".retrieval.slot_input.": ".retrieval.process.slot_input.",
+    ".retrieval.slot_update.": ".retrieval.process.slot_update.",
+    ".retrieval.agent_update.": ".retrieval.process.agent_update.",
+}
+"""Parts of the names of a checkpoint's arrays: here, those of an agent whose slots read nothing."""
 COLUMNS: dict[str, str] = {"told": "instruction"}
 """Columns of a data set; its fingerprint is made with the old names, so that it stays what it was."""
 
@@ -32,4 +39,14 @@ def modern_settings(values: Mapping[str, Any], where: str = "") -> dict[str, Any
         if place == "data.read_one_in":
             value = 1 / float(value)  # type: ignore[arg-type]
         modern[SETTINGS.get(place, name)] = value
+    return modern
+
+
+def modern_parameters(named: Mapping[str, Any]) -> dict[str, Any]:
+    """What a checkpoint holds, under today's names of its arrays."""
+    modern: dict[str, Any] = {}
+    for name, value in named.items():
+        for old, new in PARAMETERS.items():
+            name = name.replace(old, new)
+        modern[name] = value
     return modern

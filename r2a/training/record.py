@@ -19,7 +19,7 @@ from r2a.environments.gridroboman.tasks import solved_tasks
 from r2a.errors import UserError
 from r2a.records import EpisodeRecord, RetrievedStates
 from r2a.training.evaluate import what_matters
-from r2a.types import EncodedBatch, RetrievalBatch, Selection
+from r2a.types import Attended, EncodedBatch, RetrievalBatch
 
 
 def record_episode(
@@ -44,7 +44,7 @@ def _play(
 ) -> dict[str, Any]:
     reset_key, start_key, act_key, batch_key = jax.random.split(key, 4)
     batch = draw_retrieval_batch(data, source, config.agent.retrieval, batch_key)
-    encoded, _ = agent.prepare(tell_task_of(batch, config.data))
+    encoded, _ = agent.encode(tell_task_of(batch, config.data))
 
     def step(carried, step_key):
         board, state, previous_action, previous_reward = carried
@@ -54,7 +54,7 @@ def _play(
         output = agent(state, frame, encoded, None)
         action = epsilon_greedy(output.q_values, config.evaluation.epsilon, step_key)
         following, reward = GRIDROBOMAN.step(board, action, task)
-        selection = output.retrieved.selection
+        selection = output.retrieved.attended
         return (following, output.state, action, reward), {
             "observations": seen,
             "actions": action,
@@ -66,13 +66,13 @@ def _play(
         }
 
     keys = jax.random.split(act_key, GRIDROBOMAN.spec.episode_length)
-    start = (GRIDROBOMAN.reset(reset_key), agent.start(start_key), jnp.int32(-1), jnp.zeros(()))
+    start = (GRIDROBOMAN.reset(reset_key), agent.initial_state(start_key), jnp.int32(-1), jnp.zeros(()))
     (last, *_), columns = jax.lax.scan(step, start, keys)
     columns["observations"] = jnp.concatenate([columns["observations"], GRIDROBOMAN.observe(last)[None]])
     return columns
 
 
-def look_up(selection: Selection, batch: RetrievalBatch, encoded: EncodedBatch | None) -> RetrievedStates:
+def look_up(selection: Attended, batch: RetrievalBatch, encoded: EncodedBatch | None) -> RetrievedStates:
     """The states of the batch that a selection points to; an agent that reads nothing points to none."""
     trajectories, row = batch.trajectories, selection.trajectory
     if encoded is not None:  # ranking by return leaves out and reorders: find the rows again by their episodes

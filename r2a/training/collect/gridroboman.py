@@ -252,7 +252,7 @@ def play_exploring(agent: Agent, task: Array, epsilon: Float[Array, ""], boards:
     """One episode on each of `boards` boards by a plain agent; consumes `key`."""
     reset_key, act_key = jax.random.split(key)
     start = jax.vmap(GRIDROBOMAN.reset)(jax.random.split(reset_key, boards))
-    agent_state = agent.start(None)
+    agent_state = agent.initial_state(None)
 
     def one_board(board, step_key):
         observation = GRIDROBOMAN.observe(board)

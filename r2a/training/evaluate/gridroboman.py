@@ -59,9 +59,9 @@ def play_episodes(
     """Returns of episodes played on one task while reading from one retrieval batch; consumes `key`."""
     reset_key, start_key, act_key = jax.random.split(key, 3)
     episodes = config.evaluation.episodes
-    encoded = corrupt_values(agent.prepare(batch)[0], config.evaluation.values, jax.random.fold_in(key, 1))
+    encoded = corrupt_values(agent.encode(batch)[0], config.evaluation.values, jax.random.fold_in(key, 1))
     boards = jax.vmap(GRIDROBOMAN.reset)(jax.random.split(reset_key, episodes))
-    starts = jax.vmap(agent.start)(jax.random.split(start_key, episodes))
+    starts = jax.vmap(agent.initial_state)(jax.random.split(start_key, episodes))
     nothing = jnp.full(episodes, -1), jnp.zeros(episodes)
 
     def one_board(carried, step_key):

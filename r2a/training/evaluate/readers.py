@@ -59,7 +59,7 @@ def prepare(
     """An encoded retrieval batch for each group, with episodes of all its sources; consumes `key`."""
 
     def one(tasks: Int[Array, " S"], key: PRNGKeyArray) -> EncodedBatch | None:
-        encoded, _ = agent.prepare(draw_mixed_batch(data, tasks, retrieval_at_test(config), key))
+        encoded, _ = agent.encode(draw_mixed_batch(data, tasks, retrieval_at_test(config), key))
         return corrupt_values(encoded, config.evaluation.values, jax.random.fold_in(key, 1))
 
     return jax.vmap(one)(sources, jax.random.split(key, sources.shape[0]))
@@ -68,7 +68,7 @@ def prepare(
 @jax.jit
 def begin(agent: Agent, instruction: Array, key: PRNGKeyArray) -> tuple[AgentState, Array]:
     """The agents' states at an episode's start, and the instructions as vectors; consumes `key`."""
-    starts = jax.vmap(jax.vmap(agent.start))(jax.random.split(key, instruction.shape[:2]))
+    starts = jax.vmap(jax.vmap(agent.initial_state))(jax.random.split(key, instruction.shape[:2]))
     return starts, jax.vmap(jax.vmap(agent.encode_instruction))(instruction)
 
 
@@ -94,7 +94,7 @@ def act(
             action = agent.head.mode(output.q_values)
         else:
             action = epsilon_greedy(output.q_values, config.evaluation.epsilon, key)
-        selection = output.retrieved.selection
+        selection = output.retrieved.attended
         if encoded is None:
             return action, output.state, jnp.zeros(config.data.num_tasks)
         whose = jax.nn.one_hot(encoded.task_id[selection.trajectory], config.data.num_tasks)

@@ -63,7 +63,9 @@ def act(
 
     def one(state: AgentState, frame: Frames, epsilon: Array, key: PRNGKeyArray) -> tuple[Array, AgentState, Array]:
         start_key, act_key = jax.random.split(key)
-        state = jax.tree.map(lambda new, old: jnp.where(frame.is_first, new, old), agent.start(start_key), state)
+        state = jax.tree.map(
+            lambda new, old: jnp.where(frame.is_first, new, old), agent.initial_state(start_key), state
+        )
         output = agent(state, frame, encoded, None)
         return epsilon_greedy(output.q_values, epsilon, act_key), output.state, stored_vector(state)
 
@@ -82,7 +84,7 @@ class Actors:
             action=np.full(count, -1, np.int32),
             reward=np.zeros(count, np.float32),
             is_first=np.ones(count, bool),
-            agent=jax.vmap(lambda _: agent.start(None))(jnp.arange(count)),
+            agent=jax.vmap(lambda _: agent.initial_state(None))(jnp.arange(count)),
         )
 
     def play(self, agent: Agent, encoded: EncodedBatch | None, steps: int, key: PRNGKeyArray, first_step: int) -> Chunk:

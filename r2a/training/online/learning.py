@@ -54,7 +54,7 @@ def learn(
 @jax.jit
 def encode(agent: Agent, batch: RetrievalBatch) -> EncodedBatch | None:
     """A retrieval batch as actors hold it."""
-    return agent.prepare(batch)[0]
+    return agent.encode(batch)[0]
 
 
 class Batch(NamedTuple):
