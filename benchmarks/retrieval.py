@@ -26,7 +26,7 @@ from r2a.agents.objective import LearningBatch, losses
 from r2a.config import RunConfig
 from r2a.data.retrieval_batch import ResidentData, draw_learning_batch
 from r2a.experiments.gridroboman.presets import PAPER
-from r2a.retrieval.variants import Retrieval
+from r2a.retrieval.module import Retrieval
 from r2a.training.offline import learner_steps
 from r2a.types import EncodedBatch, RetrievalBatch
 
@@ -39,15 +39,17 @@ SUMMARISERS = ("gru", "transformer", "linear")
 class PlainRetrieval(Retrieval):
     """Encodes everything first and asks later what of it is needed."""
 
-    def prepare(
+    def encode(
         self, batch: RetrievalBatch | None, states_along: Callable[..., Any]
     ) -> tuple[EncodedBatch, dict[str, Any]]:
-        """As `Retrieval.prepare`, for all trajectories."""
+        """As `Retrieval.encode`, for all trajectories."""
         assert batch is not None
+        assert self.summariser is not None
+        assert self.auxiliary is not None
         trajectories = batch.trajectories
         states = states_along(trajectories)
         summaries = jax.vmap(self.summariser)(trajectories, states)
-        keys, values = self.process.reader.keys_and_values(summaries)
+        keys, values = self._reader.keys_and_values(summaries)
         ids = (trajectories.trajectory_id, trajectories.task_id)
         encoded = EncodedBatch(states, summaries, keys, values, trajectories.valid, *ids)
         _, best = jax.lax.top_k(batch.returns, self.config.k_traj)

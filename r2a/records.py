@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from r2a.types import Selection
+from r2a.types import Attended
 
 
 class RetrievedStates(NamedTuple):
-    """The states a Selection points to: the board there, what was done there, and whose data they are.
+    """The states a Attended points to: the board there, what was done there, and whose data they are.
 
-    Like the Selection they are arrays of either kind: traced while an episode is played, numpy in its record.
+    Like the Attended they are arrays of either kind: traced while an episode is played, numpy in its record.
     """
 
     observation: Int[Array, "*T K S n"]
@@ -38,5 +38,5 @@ class EpisodeRecord(NamedTuple):
     rewards: Float[np.ndarray, " T"]
     q_values: Float[np.ndarray, "T A"]
     solved: Bool[np.ndarray, "T tasks"]
-    selection: Selection
+    selection: Attended
     retrieved: RetrievedStates

@@ -20,6 +20,13 @@ SETTINGS: dict[str, str] = {
     "env.side": "image_size",
 }
 """Settings of a run (config.json, checkpoints, result files): where they are, and their names there now."""
+PARAMETERS: dict[str, str] = {
+    ".retrieval.slot_start.": ".retrieval.process.start.",
+    ".retrieval.slot_input.": ".retrieval.process.slot_input.",
+    ".retrieval.slot_update.": ".retrieval.process.slot_update.",
+    ".retrieval.agent_update.": ".retrieval.process.agent_update.",
+}
+"""Parts of the names of a checkpoint's arrays: here, those of an agent whose slots read nothing."""
 COLUMNS: dict[str, str] = {"told": "instruction"}
 """Columns of a data set; its fingerprint is made with the old names, so that it stays what it was."""
 EXPERIENCE = ("data", "steps_per_call", "replay", "acting", "batch_size")
@@ -50,4 +57,14 @@ def _renamed(values: Mapping[str, Any], where: str) -> dict[str, Any]:
         else:
             changed = 1.0 / value if place == "experience.data.read_one_in" else value
             modern[SETTINGS.get(place, name)] = changed
+    return modern
+
+
+def modern_parameters(named: Mapping[str, Any]) -> dict[str, Any]:
+    """What a checkpoint holds, under today's names of its arrays."""
+    modern: dict[str, Any] = {}
+    for name, value in named.items():
+        for old, new in PARAMETERS.items():
+            name = name.replace(old, new)
+        modern[name] = value
     return modern

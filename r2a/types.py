@@ -49,7 +49,7 @@ class Sequence(NamedTuple):
     """T consecutive steps as a learner sees them; `discount` is 0 where the episode terminated, else 1.
 
     The frames begin with those of the burn-in, if there is one, and end with the frame after the last step. T is 1
-    for agents that have no memory. `start` is what the agent carried to the first frame, where that was stored.
+    for agents that are not recurrent. `initial_state` is what the agent carried to the first frame, if that was stored.
     """
 
     frames: Frames
@@ -57,13 +57,13 @@ class Sequence(NamedTuple):
     reward: Float[Array, "*b T"]
     discount: Float[Array, "*b T"]
     valid: Bool[Array, "*b T"]
-    start: AgentState | None = None
+    initial_state: AgentState | None = None
 
 
 class Trajectory(NamedTuple):
     """Consecutive steps of one episode: in row t the agent saw `observation`, did `action`, got `reward`.
 
-    `instruction` holds for the whole episode: words, or none at all. `memory` is what the agent's core held before the
+    `instruction` holds for the whole episode: words, or none at all. `core` is what the agent's core held before the
     first step, where that was stored.
     """
 
@@ -76,7 +76,7 @@ class Trajectory(NamedTuple):
     is_first: Bool[Array, "*b L"]
     task_id: Int[Array, "*b"]
     trajectory_id: Int[Array, "*b"]
-    memory: PyTree[Array] | None = None
+    core: PyTree[Array] | None = None
 
 
 class RetrievalBatch(NamedTuple):
@@ -94,7 +94,7 @@ class Summaries(NamedTuple):
 
 
 class EncodedBatch(NamedTuple):
-    """A retrieval batch ready to be read; made once per batch and parameter vector."""
+    """A retrieval batch ready to be read, the `memory` of those who read it; made once per batch and parameters."""
 
     states: Float[Array, "*M N L d"]
     summaries: Summaries
@@ -113,8 +113,8 @@ class RetrievalState(NamedTuple):
     age: Int[Array, ""]
 
 
-class Selection(NamedTuple):
-    """What was read: only the chosen states are kept, never the full attention."""
+class Attended(NamedTuple):
+    """What was read: the place and weight of every chosen state, never the full attention; and each slot's weight."""
 
     trajectory: Int[Array, "K S"]
     step: Int[Array, "K S"]
@@ -122,32 +122,15 @@ class Selection(NamedTuple):
     slot_weight: Float[Array, " K"]
 
 
-class Reading(NamedTuple):
-    """What steps 1 to 5 of Algorithm 1 leave: the slots after them, what they read and paid, and where it was found."""
+class RetrievalOutput(NamedTuple):
+    """One step of Algorithm 1, or T: `s` is the agent state with what was read, `kl` the bottleneck's cost per slot."""
 
     state: RetrievalState
+    s: Float[Array, " d"]
     z: Float[Array, "K d_m"]
     kl: Float[Array, " K"]
-    trajectory: Int[Array, "K S"]
-    step: Int[Array, "K S"]
-    weight: Float[Array, "K S"]
-
-
-class Retrieved(NamedTuple):
-    """The outcome of one step of Algorithm 1."""
-
-    state: RetrievalState
-    agent_state: Float[Array, " d"]
+    attended: Attended
     u: Float[Array, " d"]
-    z: Float[Array, "K d_m"]
-    kl: Float[Array, " K"]
-    selection: Selection
-
-    @classmethod
-    def of(cls, reading: Reading, agent_state: Array, u: Array, slot_weight: Array) -> Retrieved:
-        """What was read, delivered to the agent."""
-        selection = Selection(reading.trajectory, reading.step, reading.weight, slot_weight)
-        return cls(reading.state, agent_state, u, reading.z, reading.kl, selection)
 
 
 class AgentState(NamedTuple):
@@ -161,7 +144,7 @@ class AgentOutput(NamedTuple):
     """Q-values (or the parameters of an action distribution), what was retrieved for them, and the state after."""
 
     q_values: Float[Array, " A"]
-    retrieved: Retrieved
+    retrieved: RetrievalOutput
     state: AgentState
 
 

@@ -117,7 +117,7 @@ def values_of_states(agent: Agent, observations, encoded, key=None) -> AgentOutp
     """The outputs of an agent without memory for single states [b]."""
     count = observations.shape[0]
     frames = Frames(observations, jnp.zeros(0, jnp.uint8), jnp.full(count, -1), jnp.zeros(count), jnp.ones(count, bool))
-    return agent.unroll(agent.start(None), frames, encoded, key)
+    return agent.unroll(agent.initial_state(None), frames, encoded, key)
 
 
 def run_updates(agent: Agent, batches: list[LearningBatch]) -> tuple[list[LearnerState], list[dict[str, float]]]:

@@ -81,14 +81,14 @@ def act(
 
     def one(given: Any, memory: EncodedBatch | None) -> Acted:
         state, frame, epsilon, (start_key, act_key) = given
-        fresh = agent.start(start_key)
+        fresh = agent.initial_state(start_key)
         state = jax.tree.map(lambda new, old: jnp.where(frame.is_first, new, old), fresh, state)
         output = agent(state, frame, memory, None)
         if agent.head.num_components:
             action = agent.head.mode(output.q_values)
         else:
             action = epsilon_greedy(output.q_values, epsilon, act_key)
-        weight, selection = jnp.zeros(tasks), output.retrieved.selection
+        weight, selection = jnp.zeros(tasks), output.retrieved.attended
         if memory is not None and tasks:
             whose = jax.nn.one_hot(memory.task_id[selection.trajectory], tasks)
             weight = jnp.einsum("k,ks,kst->t", selection.slot_weight, selection.weight, whose)
@@ -135,7 +135,7 @@ class AgentPolicy:
         self.agent, self.memory, self.epsilon = agent, memory, jnp.asarray(epsilon, jnp.float32)
         self.randomness, self.stack, self._groups, self._tasks = randomness, stack, groups, tasks
         self.frames: np.ndarray | None = None
-        self.state: AgentState = jax.vmap(lambda _: agent.start(None))(jnp.arange(len(epsilon)))
+        self.state: AgentState = jax.vmap(lambda _: agent.initial_state(None))(jnp.arange(len(epsilon)))
         self.read = jnp.zeros((len(epsilon), tasks))
         self._instruction: Any = None
 

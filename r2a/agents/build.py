@@ -8,11 +8,11 @@ from jaxtyping import PRNGKeyArray
 from r2a.agents.agent import Agent, Encoder
 from r2a.config import AgentConfig, EncoderConfig
 from r2a.errors import UserError
-from r2a.networks.cores import Memory, NoMemory
+from r2a.networks.cores import FeedForwardCore, RecurrentCore
 from r2a.networks.encoders import InstructedEncoder, VectorEncoder
 from r2a.networks.heads import Head
 from r2a.networks.pixels import TORSOS, PixelEncoder
-from r2a.retrieval.variants import VARIANTS
+from r2a.retrieval.module import Retrieval
 
 
 def build_encoder(config: EncoderConfig, observation_shape: tuple[int, ...], key: PRNGKeyArray) -> Encoder:
@@ -39,14 +39,14 @@ def build_agent(
     """
     encoder_key, retrieval_key, head_key = jax.random.split(key, 3)
     shape = (observation_shape,) if isinstance(observation_shape, int) else observation_shape
-    core, state_size = NoMemory(), config.encoder.hidden[-1]
+    core, state_size = FeedForwardCore(), config.encoder.hidden[-1]
     if config.core.kind == "gru":
-        core = Memory(state_size, config.core.size, action_size, jax.random.fold_in(key, 1))
+        core = RecurrentCore(state_size, config.core.size, action_size, jax.random.fold_in(key, 1))
         state_size = config.core.size
     z_size = 0 if config.retrieval.variant in ("none", "auxiliary_only") else config.retrieval.slot_size
     return Agent(
         encoder=build_encoder(config.encoder, shape, encoder_key),
         core=core,
-        retrieval=VARIANTS[config.retrieval.variant](config.retrieval, state_size, action_size, retrieval_key),
+        retrieval=Retrieval(config.retrieval, state_size, action_size, retrieval_key),
         head=Head(config.head, state_size, z_size, action_size, head_key),
     )

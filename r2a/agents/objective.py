@@ -8,10 +8,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from r2a.agents.agent import Agent, Valued
+from r2a.agents.agent import Agent
 from r2a.agents.losses import double_q_error, huber, sequence_priority, squashed_q_lambda_error
 from r2a.config import LearnerConfig
-from r2a.types import Action, EncodedBatch, RetrievalBatch, Sequence, is_continuous
+from r2a.types import (
+    Action,
+    AgentOutput,
+    AgentState,
+    EncodedBatch,
+    Frames,
+    RetrievalBatch,
+    Sequence,
+    is_continuous,
+)
 
 Losses = dict[str, Float[Array, ""]]
 Metrics = dict[str, Float[Array, ""]]
@@ -30,7 +39,7 @@ class LearningBatch(NamedTuple):
 
 
 class LossOutput(NamedTuple):
-    """What a batch tells: named losses, figures to watch, and the priority that each sequence should have."""
+    """What a batch tells: named losses, metrics, and the priority that each sequence should have."""
 
     losses: Losses
     metrics: Metrics
@@ -38,12 +47,12 @@ class LossOutput(NamedTuple):
 
 
 class SequenceLoss(NamedTuple):
-    """What each step of a sequence tells: its loss, how wrong the agent was, what reading cost, figures to watch."""
+    """What each step of a sequence tells: its loss, how wrong the agent was, the KL of what was read, metrics."""
 
     loss: Float[Array, "*b T"]
     error: Float[Array, "*b T"]
-    price: Float[Array, "*b T"]
-    figures: dict[str, Float[Array, "*b T"]]
+    kl: Float[Array, "*b T"]
+    metrics: dict[str, Float[Array, "*b T"]]
 
 
 def losses(agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray, config: LearnerConfig) -> LossOutput:
@@ -51,9 +60,9 @@ def losses(agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray,
 
     The target network encodes the retrieval batch with its own parameters.
     """
-    encoded, auxiliary = _prepare_tasks(agent, batch.retrieval)
+    memory, auxiliary = _encode_tasks(agent, batch.retrieval)
     bootstraps = config.objective == "q_learning"
-    target_encoded = _prepare_tasks(target, batch.retrieval)[0] if bootstraps else None
+    target_memory = _encode_tasks(target, batch.retrieval)[0] if bootstraps else None
 
     def one(
         sequence: Sequence, own: EncodedBatch | None, targets: EncodedBatch | None, key: PRNGKeyArray
@@ -62,7 +71,7 @@ def losses(agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray,
 
     over_sequences = jax.vmap(one, in_axes=(0, None, None, 0))
     keys = jax.random.split(key, batch.sequences.action.shape[:2])
-    steps = jax.vmap(over_sequences)(batch.sequences, encoded, target_encoded, keys)
+    steps = jax.vmap(over_sequences)(batch.sequences, memory, target_memory, keys)
     valid = batch.sequences.valid
     count = jnp.maximum(valid.sum(), 1)
 
@@ -72,8 +81,8 @@ def losses(agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray,
     loss = steps.loss if batch.importance is None else steps.loss * batch.importance[..., None]
     priority = jax.vmap(jax.vmap(lambda error, valid: sequence_priority(error, valid, config.max_priority_weight)))
     return LossOutput(
-        {"rl": mean(loss), "kl": mean(steps.price), **auxiliary},
-        {name: mean(values) for name, values in steps.figures.items()},
+        {"rl": mean(loss), "kl": mean(steps.kl), **auxiliary},
+        {name: mean(values) for name, values in steps.metrics.items()},
         jax.lax.stop_gradient(priority(steps.error, valid)),
     )
 
@@ -82,8 +91,8 @@ def learn_from(
     agent: Agent,
     target: Agent,
     sequence: Sequence,
-    encoded: EncodedBatch | None,
-    target_encoded: EncodedBatch | None,
+    memory: EncodedBatch | None,
+    target_memory: EncodedBatch | None,
     key: PRNGKeyArray,
     config: LearnerConfig,
 ) -> SequenceLoss:
@@ -94,41 +103,56 @@ def learn_from(
     start_key, read_key = jax.random.split(key)
     burn_in = sequence.frames.is_first.shape[0] - sequence.action.shape[0] - 1
     frames = sequence.frames._replace(instruction=agent.encode_instruction(sequence.frames.instruction))
-    state = agent.start(start_key) if sequence.start is None else sequence.start
+    state = agent.initial_state(start_key) if sequence.initial_state is None else sequence.initial_state
     if burn_in:
-        state = jax.lax.stop_gradient(agent.unroll(state, frames.at(slice(burn_in)), encoded, None).state)
+        state = jax.lax.stop_gradient(agent.unroll(state, frames.at(slice(burn_in)), memory, None).state)
         frames = frames.at(slice(burn_in, None))
     if config.objective == "cloning":
-        own = agent.follow(state, frames.at(slice(-1)), encoded, read_key)
-        loss = -agent.head.log_likelihood(own.outputs, sequence.action)
-        error = action_error(agent.head.mode(own.outputs), sequence.action)
-        figures = {"bc/action_error": error}
+        own = agent.unroll(state, frames.at(slice(-1)), memory, read_key, kl_steps=sequence.action.shape[0])
+        loss = -agent.head.log_likelihood(own.q_values, sequence.action)
+        error = action_error(agent.head.mode(own.q_values), sequence.action)
+        metrics = {"bc/action_error": error}
     else:
-        own = agent.values(state, frames, encoded, read_key)
-        bootstrap = bootstrap_values(target, sequence, target_encoded)[burn_in:]
-        error = td_errors(own, bootstrap, sequence, config)
+        own, next_q = values(agent, state, frames, memory, read_key)
+        bootstrap = bootstrap_values(target, sequence, target_memory)[burn_in:]
+        error = td_errors(own.q_values, next_q, bootstrap, sequence, config)
         loss = huber(error, config.huber_delta)
-        figures = {"rl/q_mean": own.q_values.mean(-1), "rl/td_error": jnp.abs(error)}
-    # The bottleneck may move neither encoder nor summariser (App. training losses): both are cut off.
-    detached, states = agent.retrieval.detach(encoded), jax.lax.stop_gradient(own.states)
-    price = agent.read(state.retrieval, states, frames.is_first[:-1], detached, own.near, read_key).kl
-    weight = own.retrieved.selection.weight
+        metrics = {"rl/q_mean": own.q_values.mean(-1), "rl/td_error": jnp.abs(error)}
+    weight = own.retrieved.attended.weight
     entropy = -(weight * jnp.log(weight + 1e-9)).sum(-1)
-    figures |= {
+    metrics |= {
         "retrieval/weight_entropy": entropy.sum(-1) / max(entropy.shape[-1], 1),  # a plain agent has no slots
         "retrieval/u_norm": jnp.linalg.norm(own.retrieved.u, axis=-1),
     }
-    return SequenceLoss(loss, error, price.sum(-1), figures)  # every slot pays for its own query
+    return SequenceLoss(loss, error, own.retrieved.kl.sum(-1), metrics)  # every slot pays for its own query
 
 
-def bootstrap_values(target: Agent, sequence: Sequence, encoded: EncodedBatch | None) -> Float[Array, "T A"]:
+def values(
+    agent: Agent, state: AgentState, frames: Frames, memory: EncodedBatch | None, key: PRNGKeyArray | None
+) -> tuple[AgentOutput, Float[Array, "T A"]]:
+    """Along T + 1 frames: outputs at the first T, and the values one frame later, which carry no gradient.
+
+    A recurrent agent has to go through all frames one by one. Otherwise the two kinds of values have nothing in common:
+    those to bootstrap from are had without noise, and at a third of the cost. Consumes `key`.
+    """
+    steps = frames.is_first.shape[0] - 1
+    if agent.core.is_recurrent:
+        own = agent.unroll(state, frames, memory, key, kl_steps=steps)
+        first = own._replace(q_values=own.q_values[:-1], retrieved=jax.tree.map(lambda c: c[:steps], own.retrieved))
+        return first, jax.lax.stop_gradient(own.q_values[1:])
+    own = agent.unroll(state, frames.at(slice(-1)), memory, key, kl_steps=steps)
+    later = agent.unroll(state, frames.at(slice(1, None)), memory, None).q_values
+    return own, jax.lax.stop_gradient(later)
+
+
+def bootstrap_values(target: Agent, sequence: Sequence, memory: EncodedBatch | None) -> Float[Array, "T A"]:
     """The target network's values one frame after each, burn-in and all; it reads without noise.
 
     It goes through the burn-in and the rest at once: nothing of it has a gradient.
     """
     frames = sequence.frames._replace(instruction=target.encode_instruction(sequence.frames.instruction))
-    state = target.start(None) if sequence.start is None else sequence.start
-    return target.values(state, frames, encoded, None).next_q_values
+    state = target.initial_state(None) if sequence.initial_state is None else sequence.initial_state
+    return values(target, state, frames, memory, None)[1]
 
 
 def action_error(chosen: Action, action: Action) -> Float[Array, " T"]:
@@ -139,23 +163,27 @@ def action_error(chosen: Action, action: Action) -> Float[Array, " T"]:
 
 
 def td_errors(
-    own: Valued, bootstrap: Float[Array, "T A"], sequence: Sequence, config: LearnerConfig
+    q: Float[Array, "T A"],
+    next_q: Float[Array, "T A"],
+    bootstrap: Float[Array, "T A"],
+    sequence: Sequence,
+    config: LearnerConfig,
 ) -> Float[Array, " T"]:
     """The TD error of each step of a sequence, by one step's returns or by Q(lambda)."""
     discount = config.discount * sequence.discount
-    given = (own.q_values, sequence.action, sequence.reward, discount, own.next_q_values, bootstrap)
+    given = (q, sequence.action, sequence.reward, discount, next_q, bootstrap)
     if config.returns == "one_step":
         return double_q_error(*given)
     goes_on = jnp.append(sequence.valid[1:], True)
     return squashed_q_lambda_error(*given, goes_on, config.lambda_)
 
 
-def _prepare_tasks(agent: Agent, batches: RetrievalBatch | None) -> tuple[EncodedBatch | None, Losses]:
+def _encode_tasks(agent: Agent, batches: RetrievalBatch | None) -> tuple[EncodedBatch | None, Losses]:
     """Every task's retrieval batch, encoded; the auxiliary losses are means over the tasks."""
     if batches is None:
-        return agent.prepare(None)
-    encoded, auxiliary = jax.vmap(agent.prepare)(batches)
-    return encoded, {name: values.mean(0) for name, values in auxiliary.items()}
+        return agent.encode(None)
+    memory, auxiliary = jax.vmap(agent.encode)(batches)
+    return memory, {name: values.mean(0) for name, values in auxiliary.items()}
 
 
 def gradient(
@@ -164,7 +192,7 @@ def gradient(
     """Gradient of the weighted sum of the losses, routed as the paper says (App. training losses). Consumes `key`.
 
     The RL loss moves everything. The auxiliary losses move encoder, memory, summariser and their own heads: they depend
-    on nothing else. The bottleneck's price moves the retrieval process alone: see `learn_from`.
+    on nothing else. The bottleneck's KL moves the retrieval process alone: see `Retrieval.unroll`.
     """
     weights = {"rl": 1.0, **vars(config.weights)}
 

@@ -17,7 +17,7 @@ class LossWeights:
     """Weights of the named losses; the RL loss has weight one."""
 
     kl: float = 0.3  # App. gridroboman hyperparameters: beta
-    """The bottleneck's price (beta)."""
+    """The bottleneck's KL (beta)."""
     action: float = 0.1  # App. gridroboman hyperparameters
     """Prediction of actions from the summaries."""
     value: float = 0.1  # App. gridroboman hyperparameters

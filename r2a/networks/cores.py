@@ -1,4 +1,4 @@
-"""From what is encoded of one step to the agent state s: an agent without memory, or one with a GRU."""
+"""From what is encoded of one step to the agent state s: a feed-forward agent's, or a recurrent one's."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from r2a.networks.recurrent import GRU, StepEmbedding
 from r2a.types import Frames
 
 
-class NoMemory(eqx.Module):
+class FeedForwardCore(eqx.Module):
     """A feed-forward agent: s is what is seen now, and every step is like an episode's first."""
 
     is_recurrent: ClassVar = False
 
-    def start(self) -> tuple[()]:
+    def initial_state(self) -> tuple[()]:
         """Nothing to remember."""
         return ()
 
@@ -31,7 +31,7 @@ class NoMemory(eqx.Module):
         return state, x
 
 
-class Memory(eqx.Module):
+class RecurrentCore(eqx.Module):
     """A recurrent agent: s is a GRU's state after what was seen, done and got so far."""
 
     is_recurrent: ClassVar = True
@@ -44,20 +44,20 @@ class Memory(eqx.Module):
         self.embed = StepEmbedding(x_size, action_size, size, k1)
         self.gru = GRU(size, size, k2)
 
-    def start(self) -> Float[Array, " d"]:
+    def initial_state(self) -> Float[Array, " d"]:
         """The state at an episode's start."""
-        return self.gru.start()
+        return self.gru.initial_state()
 
     def __call__(
         self, state: Float[Array, " d"], x: Float[Array, " e"], frame: Frames
     ) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
-        """One step; whoever calls starts a new episode with `start`."""
+        """One step; whoever calls starts a new episode with `initial_state`."""
         state = self.gru.cell(self.embed(x, frame.previous_action, frame.previous_reward), state)
         return state, state
 
     def unroll(
         self, state: Float[Array, " d"], x: Float[Array, "T e"], frames: Frames
     ) -> tuple[Float[Array, " d"], Float[Array, "T d"]]:
-        """Consecutive steps; where an episode begins among them, the memory is emptied."""
+        """Consecutive steps; where an episode begins among them, the state is reset."""
         inputs = self.embed(x, frames.previous_action, frames.previous_reward)
-        return self.gru.go_on(state, inputs, frames.is_first)
+        return self.gru.unroll(state, inputs, frames.is_first)

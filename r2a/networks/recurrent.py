@@ -91,20 +91,20 @@ class GRU(eqx.Module):
 
         # One product for all steps: within the scan it would have as few rows as there are trajectories.
         projected = self.cell.from_input(inputs)
-        return jax.lax.scan(step, self.start(), (projected, valid), reverse=reverse)[1]
+        return jax.lax.scan(step, self.initial_state(), (projected, valid), reverse=reverse)[1]
 
-    def start(self) -> Float[Array, " d"]:
+    def initial_state(self) -> Float[Array, " d"]:
         """The state before anything was seen."""
         return jnp.zeros(self.cell.candidate_bias.shape)
 
-    def go_on(
+    def unroll(
         self, state: Float[Array, " d"], inputs: Float[Array, "T d_in"], is_first: Bool[Array, " T"]
     ) -> tuple[Float[Array, " d"], Float[Array, "T d"]]:
         """From `state` on, forgetting everything where an episode begins: the last state, and all of them."""
 
         def step(state: Array, at: tuple[Array, Array]) -> tuple[Array, Array]:
             projected, forget = at
-            state = self.cell.advance(projected, jnp.where(forget, self.start(), state))
+            state = self.cell.advance(projected, jnp.where(forget, self.initial_state(), state))
             return state, state
 
         return jax.lax.scan(step, state, (self.cell.from_input(inputs), is_first))

@@ -1,4 +1,4 @@
-"""Step 4 of Algorithm 1: a price on retrieved information (Sec. 2.3, App. information theoretic formulation)."""
+"""Step 4 of Algorithm 1: a cost of retrieved information, the KL (Sec. 2.3, App. information theoretic formulation)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def kl_divergence(p: Gaussian, r: Gaussian) -> Float[Array, "*b d"]:
 
 
 class GaussianBottleneck(eqx.Module):
-    """z ~ p(Z | g), paid for by D_KL(p || r) with the learned prior r(Z | m)."""
+    """z ~ p(Z | g), at the cost of D_KL(p || r) with the learned prior r(Z | m)."""
 
     posterior: Linear
     prior: Linear
@@ -62,7 +62,7 @@ class GaussianBottleneck(eqx.Module):
 
 
 class IdentityBottleneck(eqx.Module):
-    """ "Without IB": z = g at no price."""
+    """ "Without IB": z = g at no cost."""
 
     def __init__(self, config: RetrievalConfig, key: PRNGKeyArray):
         del config, key

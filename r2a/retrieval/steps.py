@@ -11,7 +11,7 @@ from r2a.config import RetrievalConfig
 from r2a.networks.attention import Attention, TransformerBlock, masked_softmax
 from r2a.networks.dense import MLP, RESIDUALS, GatedResidual, LayerNorm, Linear, SumResidual
 from r2a.networks.recurrent import GRUCell
-from r2a.retrieval.selection import Chosen, attention_logits, choose, rows_of
+from r2a.retrieval.selection import Places, attention_logits, choose, rows_of
 from r2a.types import EncodedBatch, RetrievalState, Summaries
 
 
@@ -89,20 +89,20 @@ class Reader(eqx.Module):
         """kappa = h W_e and v = b W_v."""
         return self.key(summaries.past), self.value(summaries.future)
 
-    def identify(self, q: Float[Array, "K d_e"], encoded: EncodedBatch) -> Chosen:
+    def identify(self, q: Float[Array, "K d_e"], memory: EncodedBatch) -> Places:
         """Step 2: the most relevant trajectories, and the most relevant states within them."""
-        q, keys = jax.lax.stop_gradient((q, encoded.keys))
-        k_states = self.k_states or self.k_traj * encoded.valid.shape[-1]
-        return choose(attention_logits(q, keys), encoded.valid, self.k_traj, k_states)
+        q, keys = jax.lax.stop_gradient((q, memory.keys))
+        k_states = self.k_states or self.k_traj * memory.valid.shape[-1]
+        return choose(attention_logits(q, keys), memory.valid, self.k_traj, k_states)
 
     def read(
-        self, q: Float[Array, "K d_e"], chosen: Chosen, encoded: EncodedBatch
+        self, q: Float[Array, "K d_e"], chosen: Places, memory: EncodedBatch
     ) -> tuple[Float[Array, "K d_m"], Float[Array, "K S"]]:
         """Step 3: alpha renormalised over the chosen states; g = sum alpha v."""
-        if chosen.step.shape[-1] == encoded.valid.size:  # all of them, in order: two products, and nothing to gather
-            alpha = masked_softmax(attention_logits(q, encoded.keys).reshape(q.shape[0], -1), chosen.exists)
-            return alpha @ encoded.values.reshape(-1, encoded.values.shape[-1]), alpha
-        keys, values = rows_of(encoded, chosen.trajectory * encoded.valid.shape[-1] + chosen.step)
+        if chosen.step.shape[-1] == memory.valid.size:  # all of them, in order: two products, and nothing to gather
+            alpha = masked_softmax(attention_logits(q, memory.keys).reshape(q.shape[0], -1), chosen.exists)
+            return alpha @ memory.values.reshape(-1, memory.values.shape[-1]), alpha
+        keys, values = rows_of(memory, chosen.trajectory * memory.valid.shape[-1] + chosen.step)
         logits = jnp.einsum("kd,ksd->ks", q, keys) * q.shape[-1] ** -0.5
         alpha = masked_softmax(logits, chosen.exists)
         return jnp.einsum("ks,ksd->kd", alpha, values), alpha

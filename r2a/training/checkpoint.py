@@ -21,6 +21,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from r2a.errors import UserError
+from r2a.renamed import modern_parameters
 from r2a.storage import (
     PathLike,
     atomic_folder,
@@ -106,14 +107,15 @@ def load_checkpoint(folder: PathLike, like: Any, *, whole: bool = True) -> tuple
     header = read_checkpoint(folder)
     places, structure = jax.tree_util.tree_flatten_with_path(like)
     wanted = {jax.tree_util.keystr(place): leaf for place, leaf in places}
-    difference = _first_difference(header.leaves, wanted, whole)
+    saved = modern_parameters(header.leaves)
+    difference = _first_difference(saved, wanted, whole)
     if difference:
         raise UserError(f"The checkpoint {folder} does not fit the present settings: {difference}.")
     file = Path(folder) / ARRAYS
     try:
         with storage_errors("read", file):
-            arrays = load_file(file)
-        leaves = [_restore(arrays.get(name), header.leaves[name], leaf) for name, leaf in wanted.items()]
+            arrays = modern_parameters(load_file(file))
+        leaves = [_restore(arrays.get(name), saved[name], leaf) for name, leaf in wanted.items()]
     except (SafetensorError, ValueError, TypeError, AttributeError) as error:
         raise UserError(f"{file} is damaged: its arrays do not fit {HEADER}.") from error
     return jax.tree_util.tree_unflatten(structure, leaves), header.extra

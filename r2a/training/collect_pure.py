@@ -155,7 +155,7 @@ def play_and_learn(
     reset_key, act_key = jax.random.split(play_key)
     boards = jnp.zeros(config.boards, jnp.int32)
     policy = partial(act_in_pure, state.params, None, boards, TRANSITIONS, epsilon)
-    start = jax.vmap(lambda _: state.params.start(None))(boards)
+    start = jax.vmap(lambda _: state.params.initial_state(None))(boards)
     reset_keys = jax.random.split(reset_key, config.boards)
     episodes = _episodes(rollout_pure(env, policy, start, boards + task, reset_keys, act_key))
     episodes = episodes._replace(action=episodes.action.astype(jnp.int8))

@@ -125,7 +125,7 @@ def _play_pure(
         settings = (retrieval, data_config, evaluation)
         memory = memory_at_test(agent, data, sources, draw_key, *settings, one_task=alone)
         reset_key, start_key, act_key = jax.random.split(key, 3)
-        starts = jax.vmap(agent.start)(jax.random.split(start_key, rows))
+        starts = jax.vmap(agent.initial_state)(jax.random.split(start_key, rows))
         policy = partial(act_in_pure, agent, memory, tasks, data_config, evaluation.epsilon)
         reset_keys = jax.random.split(reset_key, rows)
         return rollout_pure(env, policy, starts, numbers[tasks], reset_keys, act_key).reward.sum(0)
@@ -152,7 +152,7 @@ def act_in_pure(
     def one(state: Any, frame: Frames, key: PRNGKeyArray) -> Any:
         output = agent(state, frame, memory, None)
         action = epsilon_greedy(output.q_values, epsilon, key)
-        return output.state, action, {"q_values": output.q_values, "selection": output.retrieved.selection}
+        return output.state, action, {"q_values": output.q_values, "selection": output.retrieved.attended}
 
     return jax.vmap(one)(state, frames, jax.random.split(key, len(tasks)))
 
@@ -170,7 +170,7 @@ def memory_at_test(
 ) -> EncodedBatch | None:
     """A retrieval batch of some tasks, encoded; nothing is learnt from it, so it can be larger. Consumes `key`."""
     batch = batch_at_test(data, sources, key, retrieval, data_config, evaluation, one_task=one_task)
-    encoded, _ = agent.prepare(batch)
+    encoded, _ = agent.encode(batch)
     return corrupt_values(encoded, evaluation.values, jax.random.fold_in(key, 1))
 
 

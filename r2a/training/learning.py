@@ -59,7 +59,7 @@ def learn(
 @jax.jit
 def encode(agent: Agent, batch: RetrievalBatch) -> EncodedBatch | None:
     """A retrieval batch as actors hold it."""
-    return agent.prepare(batch)[0]
+    return agent.encode(batch)[0]
 
 
 class Batch(NamedTuple):
@@ -141,7 +141,7 @@ class StoredStates(NamedTuple):
 
     @classmethod
     def of(cls, agent: Agent) -> StoredStates:
-        flat, unravel = ravel_pytree(agent.start(None))
+        flat, unravel = ravel_pytree(agent.initial_state(None))
         return cls(flat.size, unravel)
 
 
@@ -154,7 +154,7 @@ def sequences_of(sampled: Sampled, burn_in: int, states: StoredStates) -> Sequen
         reward=jnp.asarray(sampled.reward[:, burn_in:]),
         discount=jnp.asarray(sampled.discount[:, burn_in:]),
         valid=jnp.asarray(sampled.valid[:, burn_in:]),
-        start=jax.vmap(states.unravel)(jnp.asarray(sampled.state)),
+        initial_state=jax.vmap(states.unravel)(jnp.asarray(sampled.state)),
     )
 
 
@@ -174,7 +174,7 @@ def trajectories_of(sampled: Sampled, states: StoredStates) -> RetrievalBatch:
         is_first=jnp.asarray(sampled.is_first[:, :-1]),
         task_id=jnp.zeros(count, jnp.int32),
         trajectory_id=jnp.asarray(sampled.drawn.ids.slots, jnp.int32),
-        memory=jax.vmap(states.unravel)(jnp.asarray(sampled.state)).core,
+        core=jax.vmap(states.unravel)(jnp.asarray(sampled.state)).core,
     )
     returns = jnp.where(trajectories.valid, trajectories.reward, 0.0).sum(1)
     return RetrievalBatch(trajectories, returns)

@@ -19,7 +19,7 @@ from r2a.errors import UserError
 from r2a.records import EpisodeRecord, RetrievedStates
 from r2a.training.evaluate import act_in_pure, batch_at_test
 from r2a.training.rollout_pure import PureView, rollout_pure
-from r2a.types import EncodedBatch, RetrievalBatch, Selection
+from r2a.types import Attended, EncodedBatch, RetrievalBatch
 
 
 def record_episode(
@@ -56,7 +56,7 @@ def _play(
 ) -> dict[str, Any]:
     reset_key, start_key, act_key, batch_key = jax.random.split(key, 4)
     batch = batch_at_test(data, source[None], batch_key, retrieval, data_config, evaluation, one_task=True)
-    memory, _ = agent.prepare(batch)
+    memory, _ = agent.encode(batch)
 
     def policy(state: Any, view: PureView, key: PRNGKeyArray) -> Any:
         state, action, extras = act_in_pure(
@@ -66,7 +66,7 @@ def _play(
         extras["solved"] = jax.vmap(lambda number: env.step(one, action[0], number)[1] > 0)(numbers)[None]
         return state, action, extras
 
-    start = jax.tree.map(lambda leaf: leaf[None], agent.start(start_key))
+    start = jax.tree.map(lambda leaf: leaf[None], agent.initial_state(start_key))
     played = rollout_pure(env, policy, start, numbers[task][None], reset_key[None], act_key)
     observation, action, reward, extras = jax.tree.map(lambda leaf: leaf[:, 0], played)
     return {
@@ -80,7 +80,7 @@ def _play(
     }
 
 
-def look_up(selection: Selection, batch: RetrievalBatch, encoded: EncodedBatch | None) -> RetrievedStates:
+def look_up(selection: Attended, batch: RetrievalBatch, encoded: EncodedBatch | None) -> RetrievedStates:
     """The states of the batch that a selection points to; an agent that reads nothing points to none."""
     trajectories, row = batch.trajectories, selection.trajectory
     if encoded is not None:  # ranking by return leaves out and reorders: find the rows again by their episodes

@@ -106,8 +106,8 @@ def test_what_to_do_can_be_read():
     assert plain_errors[-50:].mean() > 0.3  # the mean of all answers: 0.4 away
     assert errors[-50:].mean() < 0.15
     answer = jnp.array([0.6, -0.5])
-    encoded, _ = state.params.prepare(shown(answer, jax.random.key(9)))
-    output = state.params(state.params.start(None), only_seen(jnp.ones(1)), encoded, None)
+    encoded, _ = state.params.encode(shown(answer, jax.random.key(9)))
+    output = state.params(state.params.initial_state(None), only_seen(jnp.ones(1)), encoded, None)
     np.testing.assert_allclose(state.params.head.mode(output.q_values), answer, atol=0.2)
 
 
@@ -124,7 +124,7 @@ def test_the_loss_is_the_mean_negative_log_likelihood_of_the_valid_steps(core, n
     for m in range(TASKS):
         for b in range(STATES):
             sequence = jax.tree.map(lambda a, m=m, b=b: a[m, b], batch.sequences)
-            state = agent.start(None)
+            state = agent.initial_state(None)
             for t in range(steps):
                 output = agent(state, sequence.frames.at(t), None, None)
                 state = output.state

@@ -45,7 +45,7 @@ def assert_only(sizes, *prefixes):
 
 
 @pytest.mark.parametrize("ranking", RANKINGS)
-def test_the_price_of_information_trains_the_retrieval_process_alone(ranking):
+def test_the_kl_trains_the_retrieval_process_alone(ranking):
     sizes = gradient_sizes(ranking, {"kl": 1.0}, with_rl=False)
     assert_only(sizes, PROCESS)
     for name in (
@@ -111,7 +111,7 @@ def test_the_controls_auxiliary_losses_are_those_of_the_agent_that_reads(ranking
     )
     control = eqx.tree_at(lambda a: (a.encoder, a.retrieval), control, (full.encoder, retrieval))
     batch = make_retrieval_batch()
-    encoded, losses = control.prepare(batch)
+    encoded, losses = control.encode(batch)
     assert encoded is None
-    for name, value in full.prepare(batch)[1].items():
+    for name, value in full.encode(batch)[1].items():
         np.testing.assert_allclose(losses[name], value, rtol=1e-5)

@@ -89,8 +89,8 @@ def greedy_answers(agent, shown, key):
     """What the agent does when it reads from batches that show these answers."""
 
     def one(answer, show_key):
-        encoded, _ = agent.prepare(show(answer, show_key))
-        return agent(agent.start(None), only_seen(jnp.ones(1)), encoded, None).q_values.argmax()
+        encoded, _ = agent.encode(show(answer, show_key))
+        return agent(agent.initial_state(None), only_seen(jnp.ones(1)), encoded, None).q_values.argmax()
 
     return jax.vmap(one)(shown, jax.random.split(key, len(shown)))
 

@@ -51,20 +51,20 @@ def make_frames(first=()):
 
 @eqx.filter_jit
 def unrolled(agent, frames, batch):
-    encoded, _ = agent.prepare(batch)
-    return agent.unroll(agent.start(None), frames, encoded, None)
+    encoded, _ = agent.encode(batch)
+    return agent.unroll(agent.initial_state(None), frames, encoded, None)
 
 
 @pytest.mark.parametrize("changes", AGENTS.values(), ids=AGENTS.keys())
 def test_an_unroll_equals_acting_step_by_step(changes):
     agent, batch, frames = make_agent(agent_config(MEMORY, **changes)), make_retrieval_batch(), make_frames((0, 4))
     together = unrolled(agent, frames, batch)
-    encoded, _ = jax.jit(lambda a, b: a.prepare(b))(agent, batch)
+    encoded, _ = jax.jit(lambda a, b: a.encode(b))(agent, batch)
     act = jax.jit(lambda a, state, frame: a(state, frame, encoded, None))
-    state = agent.start(None)
+    state = agent.initial_state(None)
     for t in range(STEPS):
         if bool(frames.is_first[t]):
-            state = agent.start(None)
+            state = agent.initial_state(None)
         output = act(agent, state, frames.at(t))
         np.testing.assert_allclose(together.q_values[t], output.q_values, **TOLERANCE)
         state = output.state
@@ -86,7 +86,7 @@ def test_an_unroll_equals_the_plain_loop(changes):
     for step in range(STEPS):
         frame = jax.tree.map(np.asarray, frames.at(step))
         if frame.is_first:
-            first = jax.tree.map(np.asarray, agent.start(None).retrieval)
+            first = jax.tree.map(np.asarray, agent.initial_state(None).retrieval)
             memory, state = None, {"slots": first.slots, "last_read": first.last_read, "age": 0}
         action = None if frame.previous_action < 0 else frame.previous_action
         memory = algorithm1.agent_state(p, memory, frame.observation, action, frame.previous_reward)
@@ -115,7 +115,9 @@ def test_td_errors_of_a_sequence_are_those_of_its_q_values():
     batch = make_learning_batch(steps=steps, burn_in=burn_in)
     sequence = jax.tree.map(lambda column: column[0, 2], batch.sequences)
     lesson = jax.jit(partial(learn_from, config=learner))(agent, target, sequence, None, None, jax.random.key(0))
-    online, stale = (np.asarray(a.unroll(a.start(None), sequence.frames, None, None).q_values) for a in (agent, target))
+    online, stale = (
+        np.asarray(a.unroll(a.initial_state(None), sequence.frames, None, None).q_values) for a in (agent, target)
+    )
     for t in range(steps):
         best = online[burn_in + t + 1].argmax()
         follows = 0.9 * float(sequence.discount[t]) * stale[burn_in + t + 1, best]
@@ -123,18 +125,18 @@ def test_td_errors_of_a_sequence_are_those_of_its_q_values():
         np.testing.assert_allclose(lesson.error[t], expected, **TOLERANCE)
 
 
-def test_the_price_is_that_of_what_was_read():
+def test_the_kl_is_that_of_what_was_read():
     """It is computed a second time, cut off from the encoder: the same states, slots and noise must give the same."""
     config, learner = agent_config(MEMORY, ranking="attention", summariser="linear"), LearnerConfig()
     agent, batch, key = make_agent(config), make_learning_batch(steps=4, burn_in=2), jax.random.key(5)
     sequence, retrieval = jax.tree.map(lambda column: column[0, 1], batch.sequences), make_retrieval_batch()
-    encoded, _ = agent.prepare(retrieval)
+    encoded, _ = agent.encode(retrieval)
     lesson = learn_from(agent, agent, sequence, encoded, encoded, key, learner)
     start_key, read_key = jax.random.split(key)
-    state = agent.unroll(agent.start(start_key), sequence.frames.at(slice(2)), encoded, None).state
+    state = agent.unroll(agent.initial_state(start_key), sequence.frames.at(slice(2)), encoded, None).state
     read = agent.unroll(state, sequence.frames.at(slice(2, None)), encoded, read_key).retrieved
-    np.testing.assert_allclose(lesson.price, read.kl.sum(-1)[:-1], rtol=1e-4)
-    assert np.ptp(np.asarray(lesson.price)) > 1e-3
+    np.testing.assert_allclose(lesson.kl, read.kl.sum(-1)[:-1], rtol=1e-4)
+    assert np.ptp(np.asarray(lesson.kl)) > 1e-3
 
 
 def test_steps_that_do_not_exist_teach_nothing():
@@ -164,7 +166,7 @@ def gradient_sizes(weights, *, with_rl, **sequences):
     return {name: np.abs(value).max() for name, value in named_arrays(grads).items()}
 
 
-def test_the_price_moves_the_process_alone_through_time_too():
+def test_the_kl_moves_the_process_alone_through_time_too():
     sizes = gradient_sizes({"kl": 1.0}, with_rl=False, steps=3)
     assert {name for name, size in sizes.items() if size > 0 and not name.startswith("retrieval.process.")} == set()
     # What the slots take in at one step decides what they ask, and pay, at the next.

@@ -27,7 +27,7 @@ SILENCED = {
 def values_and_losses(agent, batch):
     """Q-values of the first task's states, and the named losses of the whole step."""
     first, key = jax.tree.map(lambda column: column[0], batch), jax.random.key(0)
-    encoded, _ = agent.prepare(first.retrieval)
+    encoded, _ = agent.encode(first.retrieval)
     q_values = values_of_states(agent, first.sequences.frames.observation[:, 0], encoded, key).q_values
     return q_values, losses(agent, agent, batch, key, LearnerConfig())
 

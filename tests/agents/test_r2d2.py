@@ -9,7 +9,7 @@ import pytest
 from small import agent_config, make_agent, make_learning_batch, make_retrieval_batch
 
 from r2a.agents.losses import sequence_priority, squashed_q_lambda_error
-from r2a.agents.objective import gradient, learn_from, losses
+from r2a.agents.objective import gradient, learn_from, losses, values
 from r2a.config import CoreConfig, LearnerConfig
 
 MEMORY = CoreConfig(kind="gru", size=9)
@@ -21,36 +21,36 @@ def one_sequence(**shape):
     """A sequence, two agents, and the retrieval batch as each of them reads it."""
     agent, target = make_agent(READS), make_agent(READS, seed=1)
     sequence = jax.tree.map(lambda column: column[0, 1], make_learning_batch(**shape).sequences)
-    encoded = [network.prepare(make_retrieval_batch())[0] for network in (agent, target)]
+    encoded = [network.encode(make_retrieval_batch())[0] for network in (agent, target)]
     return agent, target, sequence, encoded
 
 
 def test_a_stored_state_continues_where_acting_was():
     """Values along the last steps, from the state that acting had there, are those of the whole."""
     agent, _, sequence, (encoded, _) = one_sequence(steps=6)
-    start = agent.start(None)
+    start = agent.initial_state(None)
     whole = agent.unroll(start, sequence.frames, encoded, None)
     before = agent.unroll(start, sequence.frames.at(slice(3)), encoded, None)
-    values = agent.values(before.state, sequence.frames.at(slice(3, None)), encoded, None)
-    np.testing.assert_allclose(values.q_values, whole.q_values[3:-1], rtol=1e-5, atol=1e-6)
+    rest, _ = values(agent, before.state, sequence.frames.at(slice(3, None)), encoded, None)
+    np.testing.assert_allclose(rest.q_values, whole.q_values[3:-1], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("burn_in", [0, 2])
 def test_both_networks_learn_from_the_stored_state_on(burn_in):
     agent, target, sequence, encoded = one_sequence(steps=4, burn_in=burn_in)
-    stored = jax.tree.map(lambda leaf: leaf + 1, agent.start(None))
+    stored = jax.tree.map(lambda leaf: leaf + 1, agent.initial_state(None))
     key = jax.random.key(0)
-    given = learn_from(agent, target, sequence._replace(start=stored), *encoded, key, R2D2)
+    given = learn_from(agent, target, sequence._replace(initial_state=stored), *encoded, key, R2D2)
     _, read_key = jax.random.split(key)
     state, frames = stored, sequence.frames
     if burn_in:
         state = agent.unroll(state, frames.at(slice(burn_in)), encoded[0], None).state
-    own = agent.values(state, frames.at(slice(burn_in, None)), encoded[0], read_key)
-    later = target.values(stored, frames, encoded[1], None).next_q_values[burn_in:]
+    own, next_q = values(agent, state, frames.at(slice(burn_in, None)), encoded[0], read_key)
+    later = values(target, stored, frames, encoded[1], None)[1][burn_in:]
     discount = R2D2.discount * sequence.discount
     goes_on = jnp.array([True] * 4)
     expected = squashed_q_lambda_error(
-        own.q_values, sequence.action, sequence.reward, discount, own.next_q_values, later, goes_on, R2D2.lambda_
+        own.q_values, sequence.action, sequence.reward, discount, next_q, later, goes_on, R2D2.lambda_
     )
     np.testing.assert_allclose(given.error, expected, rtol=1e-4, atol=1e-5)
     fresh = learn_from(agent, target, sequence, *encoded, key, R2D2)
@@ -90,7 +90,7 @@ def test_priorities_are_those_of_the_errors_and_carry_no_gradient():
     agent, target, batch = make_agent(READS), make_agent(READS, seed=1), make_learning_batch(steps=3)
     _, outcome = jax.jit(partial(gradient, config=R2D2))(agent, target, batch, jax.random.key(0))
     assert outcome.priority.shape == batch.sequences.action.shape[:2]
-    encoded, target_encoded = (jax.vmap(lambda b, a=a: a.prepare(b)[0])(batch.retrieval) for a in (agent, target))
+    encoded, target_encoded = (jax.vmap(lambda b, a=a: a.encode(b)[0])(batch.retrieval) for a in (agent, target))
     keys = jax.random.split(jax.random.key(0), batch.sequences.action.shape[:2])
     task, place = 1, 2
     pick = partial(jax.tree.map, lambda column: column[task])

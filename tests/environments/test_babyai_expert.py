@@ -25,8 +25,8 @@ def solved(outcomes):
 
 @pytest.mark.parametrize("name", LEVEL_NAMES)
 def test_the_bot_solves_most_seeds(play_bot, name):
-    episodes = solved(play_bot(name, seed, 0.0, ENDLESS) for seed in range(6))
-    assert len(episodes) >= 5
+    episodes = solved(play_bot(name, seed, 0.0, ENDLESS) for seed in range(4))
+    assert len(episodes) >= 3
     for episode in episodes:
         assert episode.terminated
         assert 0 < episode.reward[-1] <= 1
@@ -37,8 +37,8 @@ def test_the_bot_solves_most_seeds(play_bot, name):
 
 @pytest.mark.parametrize("name", ["UnlockToUnlock", "KeyInBox", "GoToSeq", "OpenDoorsOrderN4", "PutNextS7N4"])
 def test_the_bot_recovers_from_random_actions(play_bot, name):
-    outcomes = [play_bot(name, seed, 0.3, ENDLESS) for seed in range(8)]
-    assert len(solved(outcomes)) >= 5
+    outcomes = [play_bot(name, seed, 0.3, ENDLESS) for seed in range(6)]
+    assert len(solved(outcomes)) >= 4
     assert {type(outcome) for outcome in outcomes} <= {Episode, LostError}
 
 

@@ -266,7 +266,7 @@ def test_the_expert_reaches_its_goals(task):
     episode = play(env, policy, task, 0)
     env.close()
     assert not episode.terminated
-    success, fraction = episode.scores
+    success, fraction = episode.scores.tolist()
     assert fraction > 0.5
     assert success == solved(fraction)
     assert episode.observation.shape == (task_entry(task).max_steps + 1, layout.SIZE)

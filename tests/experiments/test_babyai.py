@@ -55,7 +55,7 @@ def test_the_paper_preset_has_the_papers_values():
     assert PAPER.data.num_tasks * PAPER.agent.retrieval.trajectories == 1280
     assert (PAPER.agent.retrieval.ranking, PAPER.agent.retrieval.k_traj) == ("attention", 10)
     agent = jax.eval_shape(lambda: build_agent(PAPER.agent, 148, 7, jax.random.key(0)))
-    assert agent.core.gru.start().shape == (512,)
+    assert agent.core.gru.initial_state().shape == (512,)
 
 
 @pytest.fixture(scope="module")

@@ -189,7 +189,7 @@ def test_an_agent_is_built_on_pictures_and_learns_from_them():
     )
 
     def loss(agent):
-        return jnp.square(agent.unroll(agent.start(None), frames, None, None).q_values).sum()
+        return jnp.square(agent.unroll(agent.initial_state(None), frames, None, None).q_values).sum()
 
     gradients = jax.grad(loss)(agent)
     assert all(float(jnp.abs(leaf).max()) > 0 for leaf in jax.tree.leaves(gradients.encoder))

@@ -82,11 +82,11 @@ def bottleneck(p, config, g, m):
         return g, 0.0
     mean, std = gaussian(linear(part(p, "bottleneck.posterior"), g), config)
     prior_mean, prior_std = gaussian(linear(part(p, "bottleneck.prior"), m), config)
-    price = 0.0
+    kl = 0.0
     for d in range(len(mean)):
         spread = (std[d] ** 2 + (mean[d] - prior_mean[d]) ** 2) / (2 * prior_std[d] ** 2)
-        price += np.log(prior_std[d] / std[d]) + spread - 0.5
-    return mean, price / len(mean) if config.kl_reduction == "mean" else price
+        kl += np.log(prior_std[d] / std[d]) + spread - 0.5
+    return mean, kl / len(mean) if config.kl_reduction == "mean" else kl
 
 
 def joint_update(p, m_hat, m_tilde):
@@ -113,23 +113,23 @@ def full(p, config, state, s, trajectories):
             m_hat.append(gru_cell(part(p, "slot_input.cell"), s, m[k]))
             if awake[k]:
                 g, reads[k] = retrieve(p, config, query(p, m_hat[k]), s, trajectories)
-                z[k], price = bottleneck(p, config, g, m[k])
-                kl[k] += price
+                z[k], paid = bottleneck(p, config, g, m[k])
+                kl[k] += paid
             m_tilde.append(residual(part(p, "slot_update.take_in"), m_hat[k], z[k]))
         m_next = joint_update(p, m_hat, m_tilde)
         m = [m_next[k] if awake[k] else m[k] for k in slots]
     s_tilde, u, gamma = agent_update(p, s, z)
     state = {"slots": m, "last_read": z, "age": state["age"] + 1}
-    return {"state": state, "agent_state": s_tilde, "u": u, "z": z, "kl": kl, "read": reads, "slot_weight": gamma}
+    return {"state": state, "s": s_tilde, "u": u, "z": z, "kl": kl, "read": reads, "slot_weight": gamma}
 
 
 def agent_query(p, config, state, s, trajectories):
     """A-1: no slots; the query comes from s, and what was read is added to s."""
     g, read = retrieve(p, config, query(p, s), s, trajectories)
-    z, price = bottleneck(p, config, g, np.zeros(config.slot_size))
+    z, kl = bottleneck(p, config, g, np.zeros(config.slot_size))
     s_tilde = residual(part(p, "take_in"), s, z)
     state = {**state, "age": state["age"] + 1}
-    return {"state": state, "agent_state": s_tilde, "u": z, "z": [z], "kl": [price], "read": [read], "slot_weight": [1]}
+    return {"state": state, "s": s_tilde, "u": z, "z": [z], "kl": [kl], "read": [read], "slot_weight": [1]}
 
 
 def slots_only(p, config, state, s, trajectories):
@@ -145,7 +145,7 @@ def slots_only(p, config, state, s, trajectories):
     s_tilde, u, gamma = agent_update(p, s, m)
     state = {**state, "slots": m, "age": state["age"] + 1}
     nothing = [0.0] * config.slots
-    return {"state": state, "agent_state": s_tilde, "u": u, "z": m, "kl": nothing, "read": [], "slot_weight": gamma}
+    return {"state": state, "s": s_tilde, "u": u, "z": m, "kl": nothing, "read": [], "slot_weight": gamma}
 
 
 VARIANTS = {"full": full, "agent_query": agent_query, "slots_only": slots_only}
@@ -184,6 +184,5 @@ def encode(p, config, batch):
 
 def agent_step(p, config, heads, state, s, trajectories):
     """From the agent state on: do one step of the variant, value the actions."""
-    where = "retrieval" if config.variant == "slots_only" else "retrieval.process"
-    outcome = VARIANTS[config.variant](part(p, where), config, state, s, trajectories)
-    return {**outcome, "q_values": q_values(part(p, "head"), outcome["agent_state"], outcome["z"], heads)}
+    outcome = VARIANTS[config.variant](part(p, "retrieval.process"), config, state, s, trajectories)
+    return {**outcome, "q_values": q_values(part(p, "head"), outcome["s"], outcome["z"], heads)}

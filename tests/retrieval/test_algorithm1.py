@@ -43,20 +43,20 @@ CASES = {
 @eqx.filter_jit
 def unroll(agent, observations, batch):
     """The agent's outputs at consecutive steps of an episode, and the auxiliary losses."""
-    encoded, auxiliary = agent.prepare(batch)
+    encoded, auxiliary = agent.encode(batch)
 
     def step(state, observation):
         output = agent(state, only_seen(observation), encoded, None)
         return state._replace(retrieval=output.retrieved.state), output
 
-    outputs = jax.lax.scan(step, agent.start(None), observations)[1]
+    outputs = jax.lax.scan(step, agent.initial_state(None), observations)[1]
     ids = None if encoded is None else encoded.trajectory_id
     return outputs, auxiliary, ids
 
 
 def unroll_by_loop(agent, config, observations, batch):
     p, retrieval = named_arrays(agent), config.retrieval
-    first = jax.tree.map(np.asarray, agent.start(None).retrieval)
+    first = jax.tree.map(np.asarray, agent.initial_state(None).retrieval)
     state = {"slots": first.slots, "last_read": first.last_read, "age": 0}
     t = jax.tree.map(np.asarray, batch.trajectories)
     columns = {name: getattr(t, name) for name in ("observation", "action", "reward", "discount", "valid", "is_first")}
@@ -71,15 +71,15 @@ def unroll_by_loop(agent, config, observations, batch):
     return outputs, trajectories
 
 
-def states_read(selection, ids, step):
+def states_read(attended, ids, step):
     """For each slot, the weight of every state (trajectory id, step) that was read."""
     return [
         {
             (int(ids[i]), int(j)): float(weight)
-            for i, j, weight in zip(*(np.asarray(column)[step, slot] for column in selection[:3]), strict=True)
+            for i, j, weight in zip(*(np.asarray(column)[step, slot] for column in attended[:3]), strict=True)
             if weight > 0
         }
-        for slot in range(selection.weight.shape[1])
+        for slot in range(attended.weight.shape[1])
     ]
 
 
@@ -95,16 +95,16 @@ def test_a_step_equals_the_plain_loop(changes):
         retrieved = outputs.retrieved
         found = {
             "q_values": outputs.q_values,
-            "agent_state": retrieved.agent_state,
+            "s": retrieved.s,
             "u": retrieved.u,
             "z": retrieved.z,
             "kl": retrieved.kl,
-            "slot_weight": retrieved.selection.slot_weight,
+            "slot_weight": retrieved.attended.slot_weight,
         }
         for name, value in found.items():
             np.testing.assert_allclose(value[t], np.array(by_loop[name]), **TOLERANCE, err_msg=f"{name} at step {t}")
         np.testing.assert_allclose(retrieved.state.slots[t], np.array(by_loop["state"]["slots"]), **TOLERANCE)
-        for found_read, expected_read in zip(states_read(retrieved.selection, ids, t), by_loop["read"], strict=False):
+        for found_read, expected_read in zip(states_read(retrieved.attended, ids, t), by_loop["read"], strict=False):
             assert found_read == pytest.approx(expected_read, abs=1e-5)
     if trajectories:
         encoded = trajectories

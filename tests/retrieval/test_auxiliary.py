@@ -44,7 +44,7 @@ def test_returns_to_go_by_hand():
 def test_heads_that_know_nothing_lose_the_logarithm_of_the_choices():
     config = agent_config()
     agent = jax.tree.map(jnp.zeros_like, make_agent(config))
-    _, losses = agent.prepare(make_retrieval_batch())
+    _, losses = agent.encode(make_retrieval_batch())
     bins = config.retrieval.auxiliary.bins
     expected = {"action": np.log(ACTIONS), "value": np.log(bins), "reward": np.log(bins)}
     assert {name: float(loss) for name, loss in losses.items()} == pytest.approx(expected, rel=1e-5)

@@ -1,4 +1,4 @@
-"""Step 4: the price by hand, and z as a sample of p(Z | g)."""
+"""Step 4: the KL by hand, and z as a sample of p(Z | g)."""
 
 import jax
 import jax.numpy as jnp
@@ -30,18 +30,20 @@ def test_zeros_are_a_gaussian_of_the_configured_width(start):
 def test_z_is_drawn_from_the_posterior_and_its_mean_without_a_key():
     bottleneck = GaussianBottleneck(CONFIG, KEY)
     g, m = jnp.array([[1.0, -2.0]]), jnp.array([[0.5, 0.5]])
-    mean, price = bottleneck(g, m, None)
-    drawn, prices = jax.vmap(lambda key: bottleneck(g, m, key))(jax.random.split(KEY, 4000))
+    mean, divergence = bottleneck(g, m, None)
+    drawn, divergences = jax.vmap(lambda key: bottleneck(g, m, key))(jax.random.split(KEY, 4000))
     p = gaussian_from(bottleneck.posterior(g), 0.3)
     np.testing.assert_allclose(mean, p.mean, rtol=1e-6)
     np.testing.assert_allclose(drawn.mean(0), p.mean, atol=0.08)
     np.testing.assert_allclose(drawn.std(0), p.std, rtol=0.05)
-    np.testing.assert_allclose(prices, jnp.broadcast_to(price, prices.shape), rtol=1e-5)  # it depends on p and r only
-    np.testing.assert_allclose(price, kl_divergence(p, gaussian_from(bottleneck.prior(m), 0.3)), rtol=1e-6)
+    np.testing.assert_allclose(
+        divergences, jnp.broadcast_to(divergence, divergences.shape), rtol=1e-5
+    )  # it depends on p and r only
+    np.testing.assert_allclose(divergence, kl_divergence(p, gaussian_from(bottleneck.prior(m), 0.3)), rtol=1e-6)
 
 
 def test_without_bottleneck_z_is_g_and_free():
     g = jnp.array([[1.0, -2.0]])
-    z, price = IdentityBottleneck(CONFIG, KEY)(g, g, KEY)
+    z, divergence = IdentityBottleneck(CONFIG, KEY)(g, g, KEY)
     np.testing.assert_array_equal(z, g)
-    np.testing.assert_array_equal(price, [[0.0, 0.0]])
+    np.testing.assert_array_equal(divergence, [[0.0, 0.0]])

@@ -37,7 +37,7 @@ AGENTS = {ranking: make_agent(config) for ranking, config in CONFIGS.items()}
 @eqx.filter_jit
 def read(agent, batch, observations):
     """Outputs for several states, the auxiliary losses, and the ids of the trajectories that selections point to."""
-    encoded, auxiliary = agent.prepare(batch)
+    encoded, auxiliary = agent.encode(batch)
     return values_of_states(agent, observations, encoded), auxiliary, encoded.trajectory_id
 
 
@@ -47,7 +47,7 @@ def read_small(ranking, batch):
 
 
 def assert_same_outcome(one, two):
-    for name in ("agent_state", "u", "z", "kl"):
+    for name in ("s", "u", "z", "kl"):
         np.testing.assert_allclose(getattr(one[0].retrieved, name), getattr(two[0].retrieved, name), atol=2e-5)
     np.testing.assert_allclose(one[0].q_values, two[0].q_values, atol=2e-5)
     for name, loss in one[1].items():
@@ -58,11 +58,9 @@ def assert_same_outcome(one, two):
 def states_read(outcome):
     """The set of states (observation, slot, trajectory id, step) with a weight."""
     outputs, _, ids = outcome
-    selection = outputs.retrieved.selection
-    there = np.argwhere(selection.weight > 1e-6)
-    return {
-        (int(b), int(k), int(ids[selection.trajectory[b, k, s]]), int(selection.step[b, k, s])) for b, k, s in there
-    }
+    attended = outputs.retrieved.attended
+    there = np.argwhere(attended.weight > 1e-6)
+    return {(int(b), int(k), int(ids[attended.trajectory[b, k, s]]), int(attended.step[b, k, s])) for b, k, s in there}
 
 
 @pytest.mark.parametrize("ranking", RANKINGS)
@@ -81,9 +79,9 @@ def test_permuting_the_trajectories_changes_nothing(ranking, seed, lengths, orde
 def test_what_is_selected(ranking, seed, lengths):
     config, batch = CONFIGS[ranking].retrieval, make_retrieval_batch(seed, lengths=lengths)
     outcome = read_small(ranking, batch)
-    selection = outcome[0].retrieved.selection
-    np.testing.assert_allclose(selection.weight.sum(-1), 1.0, atol=1e-5)
-    np.testing.assert_allclose(selection.slot_weight.sum(-1), 1.0, atol=1e-5)
+    attended = outcome[0].retrieved.attended
+    np.testing.assert_allclose(attended.weight.sum(-1), 1.0, atol=1e-5)
+    np.testing.assert_allclose(attended.slot_weight.sum(-1), 1.0, atol=1e-5)
     ids = [int(identity) for identity in batch.trajectories.trajectory_id]
     best = {ids[i] for i in np.argsort(-np.asarray(batch.returns))[: config.k_traj]}
     trajectories_of = {}
@@ -92,7 +90,7 @@ def test_what_is_selected(ranking, seed, lengths):
         assert ranking == "attention" or identity in best
         trajectories_of.setdefault((observation, slot), set()).add(identity)
     assert all(len(trajectories) <= config.k_traj for trajectories in trajectories_of.values())
-    for places in np.stack([selection.trajectory, selection.step], -1).reshape(-1, config.k_states, 2):
+    for places in np.stack([attended.trajectory, attended.step], -1).reshape(-1, config.k_states, 2):
         assert len({tuple(place) for place in places}) == config.k_states, "a state was read twice"
 
 
@@ -151,13 +149,13 @@ def test_the_slots_ask_different_things():
 
 def test_a_slot_that_sleeps_keeps_what_it_has_and_pays_nothing():
     agent = make_agent(agent_config(slot_periods=(1, 2, 2), ranking="attention", summariser="linear"))
-    encoded, _ = jax.jit(lambda a, b: a.prepare(b))(agent, make_retrieval_batch())
+    encoded, _ = jax.jit(lambda a, b: a.encode(b))(agent, make_retrieval_batch())
     step = jax.jit(lambda a, state, observation: a(state, only_seen(observation), encoded, None))
-    first = step(agent, agent.start(None), jnp.ones(OBSERVATION)).retrieved
-    second = step(agent, agent.start(None)._replace(retrieval=first.state), -jnp.ones(OBSERVATION)).retrieved
+    first = step(agent, agent.initial_state(None), jnp.ones(OBSERVATION)).retrieved
+    second = step(agent, agent.initial_state(None)._replace(retrieval=first.state), -jnp.ones(OBSERVATION)).retrieved
     np.testing.assert_array_equal(second.state.slots[1:], first.state.slots[1:])
     np.testing.assert_array_equal(second.z[1:], first.z[1:])
     np.testing.assert_array_equal(second.kl[1:], [0.0, 0.0])
-    np.testing.assert_array_equal(second.selection.weight[1:], np.zeros_like(first.selection.weight[1:]))
+    np.testing.assert_array_equal(second.attended.weight[1:], np.zeros_like(first.attended.weight[1:]))
     assert (np.abs(second.state.slots[0] - first.state.slots[0])).max() > 1e-3
     assert float(second.kl[0]) > 0

@@ -23,20 +23,20 @@ def agents():
 
 
 def test_what_can_be_read_does_not_depend_on_who_teaches(agents):
-    (whole, _), (partly, _) = (agent.prepare(BATCH) for agent in agents)
+    (whole, _), (partly, _) = (agent.encode(BATCH) for agent in agents)
     for one, two in zip(jax.tree.leaves(whole), jax.tree.leaves(partly), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
 
 
 def test_the_auxiliary_losses_are_those_of_the_teachers(agents):
     teachers = jax.tree.map(lambda column: column[jnp.array(TEACHERS)], BATCH)
-    for name, loss in agents[1].prepare(BATCH)[1].items():
-        np.testing.assert_allclose(loss, agents[0].prepare(teachers)[1][name], rtol=1e-5)
+    for name, loss in agents[1].encode(BATCH)[1].items():
+        np.testing.assert_allclose(loss, agents[0].encode(teachers)[1][name], rtol=1e-5)
 
 
 def test_only_teachers_send_a_gradient_to_what_encoded_them(agents):
     def gradient(agent, row):
-        return jax.grad(lambda a: jnp.square(a.prepare(BATCH)[0].keys[row]).sum())(agent)
+        return jax.grad(lambda a: jnp.square(a.encode(BATCH)[0].keys[row]).sum())(agent)
 
     for row in range(6):
         found = gradient(agents[1], row)

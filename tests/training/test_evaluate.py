@@ -10,7 +10,7 @@ from r2a.training.evaluate.sources import corrupt_values
 
 @pytest.fixture(scope="module")
 def encoded():
-    return make_agent(agent_config()).prepare(make_retrieval_batch())[0]
+    return make_agent(agent_config()).encode(make_retrieval_batch())[0]
 
 
 def test_as_read_nothing_changes(encoded):

@@ -9,7 +9,7 @@ from r2a.environments.gridroboman.env import GRIDROBOMAN
 from r2a.environments.gridroboman.tasks import solved_tasks
 from r2a.records import EpisodeRecord, RetrievedStates
 from r2a.training.collect_pure import play_expert
-from r2a.types import Selection
+from r2a.types import Attended
 
 SLOTS, STATES, EPISODE = 2, 4, 17
 
@@ -49,7 +49,7 @@ def expert_record():
             rewards=episode.reward,
             q_values=q_values,
             solved=np.asarray(solved_on_the_way(key, episode.action)),
-            selection=Selection(np.zeros_like(steps), steps, weight, slot_weight),  # type: ignore[arg-type]
+            selection=Attended(np.zeros_like(steps), steps, weight, slot_weight),  # type: ignore[arg-type]
             retrieved=RetrievedStates(
                 observation=episode.observation[steps],
                 action=episode.action[steps],
