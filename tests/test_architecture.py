@@ -23,15 +23,13 @@ MAY_IMPORT = {
     "retrieval": GROUND | {"networks"},
     "agents": GROUND | {"networks", "retrieval"},
     "data": GROUND,
-    "environments": GROUND,
+    "environments": GROUND | {"networks"},
     "training": LOWER,
     "experiments": LOWER | {"training"},
-    "viewer": GROUND | {"data", "environments"},
+    "viewer": GROUND,
     "commands": LOWER | {"training", "experiments", "viewer"},
     "cli": LOWER | {"training", "experiments", "viewer", "commands"},
 }
-# The viewer shows what it is given: it draws boards, and neither plays nor learns.
-VIEWER_MAY_SEE = ("r2a.data.dataset", "r2a.environments.gridroboman.render", "r2a.environments.gridroboman.dynamics")
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "shared"}
 
 
@@ -71,8 +69,6 @@ def test_imports_go_one_way(file):
         # r2a itself holds the version, which anyone may ask for.
         allowed = target in (own, "__init__") or target in MAY_IMPORT[own]
         assert allowed, f"{module_name(file)} imports {module}: {own} may not know {target}"
-        if own == "viewer" and target in ("data", "environments"):
-            assert module in VIEWER_MAY_SEE, f"{module_name(file)} imports {module}"
 
 
 def test_the_rules_have_no_circle():
@@ -91,7 +87,7 @@ def test_the_rules_of_the_design_hold_in_the_table():
 
 def test_files_stay_short():
     lengths = {module_name(file): len(file.read_text().splitlines()) for file in FILES}
-    assert {name: length for name, length in lengths.items() if length > 350} == {}
+    assert {name: length for name, length in lengths.items() if length > 500} == {}
 
 
 def test_names_say_what_is_inside():

@@ -18,8 +18,7 @@ from r2a.config import RunConfig
 from r2a.data.dataset import OfflineDataset, find_dataset
 from r2a.data.retrieval_batch import ResidentData
 from r2a.environments.registry import make_pure, world_of
-from r2a.experiments.gridroboman import DEMO
-from r2a.experiments.presets import preset
+from r2a.experiments.presets import DEMO, preset
 from r2a.training.collect import collect
 from r2a.training.collect_pure import expert_and_floor
 from r2a.training.compilation import use_compilation_cache
@@ -44,7 +43,7 @@ class Demo:
       r2a demo --steps 6000 --report longer
     """
 
-    steps: int = DEMO.steps
+    steps: int = 2_500
     """Learner steps."""
     seed: int = 0
     smoke: bool = False
@@ -58,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
     """Collect, train, evaluate, report."""
     options = parse(Demo, argv, "demo")
     use_compilation_cache()
-    config = preset(DEMO.environment, "smoke") if options.smoke else replace(DEMO, steps=options.steps)
+    config = preset(DEMO, "smoke") if options.smoke else replace(preset(DEMO, "demo"), steps=options.steps)
     config = replace(config, seed=options.seed)
     run = OfflineRun(config, demo_dataset(options.datasets, config))
     config = run.config

@@ -96,7 +96,7 @@ SMOKE = replace(
     checkpoint_every=10,
 )
 
-PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE}
+PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE, "demo": DEMO}
 
 
 def size_of(config: RunConfig) -> int:

@@ -7,19 +7,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from r2a.config import RunConfig
+from r2a.environments.registry import WORLDS
 from r2a.errors import UserError
 
 if TYPE_CHECKING:
     from r2a.experiments.harness import Experiment
 
-EXPERIMENTS = {
-    "gridroboman": "r2a.experiments.gridroboman",
-    "babyai": "r2a.experiments.babyai",
-    "causalworld": "r2a.experiments.causalworld",
-    "minatar": "r2a.experiments.minatar",
-    "atari": "r2a.experiments.atari",
-}
+EXPERIMENTS = {name: f"r2a.experiments.{name}" for name in WORLDS}
 """The module of every world's EXPERIMENT, imported when it is asked for."""
+DEMO = next(iter(EXPERIMENTS))
+"""The world of `r2a demo`: its experiment has a preset of that name."""
 
 
 def experiment(world: str) -> Experiment:

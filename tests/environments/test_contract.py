@@ -5,6 +5,8 @@ Above all: an episode is a function of its task, its seed and its actions, to th
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -324,3 +326,64 @@ def test_a_world_of_ones_own(monkeypatch, in_processes):
     env = make("walk", num_envs=2)
     assert not env.reset(["long", "short"], [1, 2]).ended.any()
     env.close()
+
+
+def run_python(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    return done.stdout.splitlines(), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "sentence"),
+    [
+        ("babyai", "minigrid", "BabyAI needs minigrid: pip install 'r2a[babyai]'."),
+        ("atari", "ale_py", "Atari needs ale-py: pip install 'r2a[atari]'."),
+        ("minatar", "minatar", "MinAtar is missing: pip install 'r2a[minatar]'."),
+        ("causalworld", "pybullet", "CausalWorld needs pybullet and causal_world: pip install pybullet==3.2.7, then "),
+        ("causalworld", "causal_world", "CausalWorld needs pybullet and causal_world: pip install pybullet==3.2.7"),
+    ],
+    ids=["minigrid", "ale-py", "minatar", "pybullet", "causal_world"],
+)
+def test_without_what_a_world_needs_there_is_one_sentence(name, package, sentence):
+    said, problems = run_python(
+        f"""
+import sys
+sys.modules["{package}"] = None
+import r2a.environments
+from r2a.environments.registry import WORLDS, make, world_of
+from r2a.errors import UserError
+from r2a.training.collect import collect
+for world in WORLDS:
+    world_of(world)
+for act in (lambda: make("{name}"), lambda: collect("{name}", world_of("{name}").collect, "never")):
+    try:
+        act()
+    except UserError as error:
+        print(error)
+"""
+    )
+    assert len(said) == 2, problems
+    assert said[0].startswith(sentence)
+    assert said[1].startswith(sentence) or said[1] == f"{name} has no expert to collect from."
+
+
+def test_looking_at_worlds_loads_nothing_they_need_and_stepping_them_no_jax():
+    said, problems = run_python(
+        """
+import sys
+import r2a.environments
+from r2a.environments.registry import WORLDS, make_here, world_of
+worlds = [world_of(name) for name in WORLDS]
+print([name for name in ("jax", "minigrid", "pygame", "ale_py", "minatar", "pybullet") if name in sys.modules])
+import r2a.training.collect, r2a.environments.workers
+for world in worlds:
+    if not world.pure:
+        env = make_here(world.name, world.settings, False, 1)
+        env.reset([env.spec.tasks[0]], [0])
+        env.step(env.spec.action.sample()[None])
+        if world.expert:
+            world.load("expert")
+print("jax" in sys.modules)
+"""
+    )
+    assert said == ["[]", "False"], problems
