@@ -45,6 +45,7 @@ STYLE: dict[Any, Any] = {
 
 def analyse(experiment: Experiment, results: Path, scale: str) -> str:
     """Write summary.json, table.md and the figures of all finished runs of a scale; returns the tables."""
+    experiment.scale(scale)  # refused if there is none
     runs = load_results(experiment, results, scale)
     groups = grouped(experiment, runs)
     records = [*summarise(experiment, groups), *over_games(experiment, groups)]

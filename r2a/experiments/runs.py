@@ -54,7 +54,8 @@ def evaluation_of(config: RunConfig, final_evaluation: Settings) -> dict[str, An
 def same_evaluation(result: Mapping[str, Any], wanted: dict[str, Any]) -> bool:
     """Whether a result was evaluated in that way; older ones do not say all of it."""
     found = result.get("evaluation", {})
-    return all(value == wanted.get(name, value) or list(wanted[name]) == value for name, value in found.items())
+    as_json = {name: list(value) if isinstance(value, tuple) else value for name, value in wanted.items()}
+    return all(value in (as_json.get(name, value), wanted.get(name, value)) for name, value in found.items())
 
 
 def train_and_evaluate(

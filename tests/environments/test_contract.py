@@ -55,7 +55,9 @@ CASES = {
     "babyai": world("babyai", ("GoToLocal", "BossLevel"), 40, BabyAISettings(max_steps=40)),
     "causalworld": world("causalworld", ("pushing", "stacked_blocks"), 4, CausalWorldSettings(max_steps=4), rows=2),
     "atari": world("atari", ("breakout", "breakout"), 25, AtariSettings(max_frames=100, sticky=0.25)),
-    "minatar": world("minatar", ("seaquest", "seaquest"), 60, MinAtarSettings(game="seaquest", max_steps=60)),
+    "minatar": world(
+        "minatar", ("seaquest", "seaquest"), 60, MinAtarSettings(game="seaquest", sticky=0.5, max_steps=60)
+    ),
     "CartPole-v1": registered("CartPole-v1", 30),
     "Pendulum-v1": registered("Pendulum-v1", 10),
     "ALE/Pong-v5": registered("ALE/Pong-v5", 15, obs_type="grayscale", frameskip=4),

@@ -8,8 +8,9 @@ import time
 
 import pytest
 
-from r2a.experiments import sweep as module
-from r2a.experiments.causalworld.sweep import EXPERIMENT
+from r2a.errors import UserError
+from r2a.experiments import harness
+from r2a.experiments.presets import experiment
 from r2a.training.course import Interrupted
 
 WAITS = "import time; time.sleep(600)"
@@ -24,16 +25,38 @@ def test_a_signal_stops_the_workers_too(monkeypatch, tmp_path, number):
         os.kill(os.getpid(), number)
         return started[-1]
 
-    monkeypatch.setattr(module, "start_worker", start_worker)
-    monkeypatch.setattr(module, "is_done", lambda *_: False)
+    monkeypatch.setattr(harness, "start_worker", start_worker)
+    monkeypatch.setattr(harness, "is_done", lambda *_: False)
     with pytest.raises(Interrupted):
-        module.sweep(EXPERIMENT, "smoke", "any", tmp_path, tmp_path, 1, lambda text: None)
+        harness.sweep(experiment("causalworld"), "smoke", tmp_path, tmp_path, dataset="any", workers=1)
     assert [process.poll() for process in started] == [-signal.SIGTERM]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"workers": 0}, "at least one process"),
+        ({"only": "breakout-7"}, "No run of the smoke scale has 'breakout-7' in its name; ra_r2d2-breakout-0 is one"),
+        ({"dataset": "some-data"}, "learnt while acting: --dataset makes no difference"),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_one_sentence(tmp_path, options, sentence):
+    with pytest.raises(UserError, match=sentence):
+        harness.sweep(experiment("minatar"), "smoke", tmp_path, tmp_path, **options)
+
+
+def test_a_run_that_fails_is_told_with_its_log(monkeypatch, tmp_path):
+    fails = [sys.executable, "-c", "raise SystemExit(1)"]
+    monkeypatch.setattr(harness, "start_worker", lambda *_: subprocess.Popen(fails))
+    with pytest.raises(UserError, match=r"Run ra_r2d2-breakout-0 failed; its log is .*ra_r2d2-breakout-0\.log"):
+        harness.sweep(experiment("minatar"), "smoke", tmp_path, tmp_path, workers=1)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells a process that its parent died")
 def test_a_worker_stops_when_its_sweep_is_killed():
-    worker = f"from r2a.experiments.sweep import stop_with_parent; stop_with_parent(); print('up', flush=True); {WAITS}"
+    worker = (
+        f"from r2a.experiments.harness import stop_with_parent; stop_with_parent(); print('up', flush=True); {WAITS}"
+    )
     begins = f"child = subprocess.Popen([sys.executable, '-c', {worker!r}]); print(child.pid, flush=True)"
     parent = f"import subprocess, sys; {begins}; child.wait()"
     with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True) as process:
