@@ -18,6 +18,8 @@ SETTINGS: dict[str, str] = {
     "data.read_one_in": "retrieval_fraction",
 }
 """Settings of a run (config.json, checkpoints, result files): where they were, and their names there now."""
+LOSSES: dict[str, str] = {"one_step": "q_learning", "squashed_lambda": "squashed_q_lambda"}
+"""What was `learner.returns` of the `learner.objective` q_learning, and is `learner.loss` now."""
 PARAMETERS: dict[str, str] = {
     ".retrieval.slot_start.": ".retrieval.process.start.",
     ".retrieval.slot_input.": ".retrieval.process.slot_input.",
@@ -39,6 +41,9 @@ def modern_settings(values: Mapping[str, Any], where: str = "") -> dict[str, Any
         if place == "data.read_one_in":
             value = 1 / float(value)  # type: ignore[arg-type]
         modern[SETTINGS.get(place, name)] = value
+    if where == "learner." and modern.keys() & {"objective", "returns"}:
+        objective, returns = modern.pop("objective", "q_learning"), modern.pop("returns", "one_step")
+        modern["loss"] = LOSSES.get(returns, returns) if objective == "q_learning" else objective
     return modern
 
 

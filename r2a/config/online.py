@@ -99,9 +99,9 @@ class OnlineConfig:
             f"{self.batch_size} sequences to learn from and {read} that share no frame with them need {needed}",
         )
         require(
-            self.learner.objective == "q_learning",
-            "learner.objective",
-            self.learner.objective,
+            self.learner.loss != "cloning",
+            "learner.loss",
+            self.learner.loss,
             "an agent that learns while it acts has nobody to clone",
         )
         require(

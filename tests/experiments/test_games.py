@@ -37,8 +37,8 @@ def test_the_paper_preset_has_the_papers_values():
     assert (replay.priority_exponent, replay.importance_exponent, ATARI_PAPER.play.epsilon) == (0.9, 0.6, 0.01)
     assert (retrieval.slots, retrieval.summary_size, retrieval.k_traj, retrieval.k_states) == (8, 512, 10, 10)
     assert retrieval.trajectories + ATARI_PAPER.batch_size == 512
-    assert (learner.returns, learner.optimiser, learner.max_priority_weight, replay.burn_in) == (
-        "squashed_lambda",
+    assert (learner.loss, learner.optimiser, learner.max_priority_weight, replay.burn_in) == (
+        "squashed_q_lambda",
         "adam",
         0.9,
         0,

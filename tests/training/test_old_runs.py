@@ -5,10 +5,12 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import pytest
 from small import agent_config, make_agent
 
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning
+from r2a.config import RunConfig, config_from_dict
 from r2a.environments.gridroboman import SPEC
 from r2a.training.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
 from r2a.training.offline import read_config
@@ -27,13 +29,30 @@ def test_an_old_offline_run_is_loaded():
 
     state, _ = load_checkpoint(checkpoint, jax.eval_shape(start))
     assert int(state.step) == 20
+    assert config.learner.loss == "q_learning"
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params))
 
 
 def test_an_old_online_run_is_loaded():
     run = load_run(RUNS / "old_online")
     assert run.steps == 200
+    assert run.config.learner.loss == "squashed_q_lambda"
     assert run.encoded is not None
+
+
+@pytest.mark.parametrize(
+    ("old", "loss"),
+    [
+        ({"objective": "q_learning", "returns": "one_step"}, "q_learning"),
+        ({"objective": "q_learning", "returns": "squashed_lambda"}, "squashed_q_lambda"),
+        ({"objective": "cloning", "returns": "one_step"}, "cloning"),
+        ({"returns": "squashed_lambda"}, "squashed_q_lambda"),
+        ({"loss": "cloning"}, "cloning"),
+        ({}, "q_learning"),
+    ],
+)
+def test_objective_and_returns_are_one_loss(old, loss):
+    assert config_from_dict(RunConfig, {"learner": old}).learner.loss == loss
 
 
 class OldSlots(NamedTuple):

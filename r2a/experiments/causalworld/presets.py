@@ -27,7 +27,7 @@ PAPER = RunConfig(
         retrieval=BABYAI.agent.retrieval,  # App. CausalWorld: the same setup as for BabyAI
         head=HeadConfig(hidden=(256,), num_components=1),  # ours
     ),
-    learner=LearnerConfig(objective="cloning", weights=BABYAI.learner.weights),
+    learner=LearnerConfig(loss="cloning", weights=BABYAI.learner.weights),
     data=DataConfig(
         dataset="causalworld-expert",
         num_tasks=5,
@@ -64,7 +64,7 @@ LAPTOP = RunConfig(
         head=HeadConfig(hidden=(128,), attention_gain=0.0, num_components=5, min_std=0.03),
     ),
     learner=LearnerConfig(
-        objective="cloning",
+        loss="cloning",
         optimiser="muon",
         learning_rate=5e-3,
         schedule_steps=6_000,

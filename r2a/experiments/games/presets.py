@@ -42,7 +42,7 @@ ATARI_PAPER = OnlineConfig(
         adam_epsilon=1e-7,
         discount=0.997,
         huber_delta=1e6,  # R2D2: squared errors
-        returns="squashed_lambda",
+        loss="squashed_q_lambda",
         target_period=400,
         weights=LossWeights(kl=0.1, action=0.1, value=0.1, reward=0.1),  # beta: App. Atari hyperparameters
     ),
@@ -80,7 +80,7 @@ MINATAR_LAPTOP = OnlineConfig(
         learning_rate=5e-4,
         adam_epsilon=1e-7,
         huber_delta=1e6,
-        returns="squashed_lambda",
+        loss="squashed_q_lambda",
         target_period=100,
         weights=LossWeights(kl=1e-4, action=0.03, value=0.03, reward=0.03),
     ),

@@ -18,7 +18,7 @@ from r2a.agents.actor import epsilon_greedy
 from r2a.agents.agent import Agent, only_seen
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
-from r2a.agents.objective import LearningBatch
+from r2a.agents.objectives import LearningBatch
 from r2a.config import (
     AgentConfig,
     DataConfig,

@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from r2a.agents.agent import Agent
-from r2a.agents.objective import LearningBatch
+from r2a.agents.objectives import LearningBatch
 from r2a.data.replay.sequences import Sampled
 from r2a.types import AgentState, Frames, RetrievalBatch, Sequence, Trajectory
 
