@@ -22,7 +22,7 @@ from benchmarks.workers import Worker, interleave, serve, timed
 from r2a.agents.agent import Agent
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
-from r2a.agents.objective import LearningBatch, losses
+from r2a.agents.objectives import LearningBatch, losses
 from r2a.config import RunConfig
 from r2a.data.retrieval_batch import ResidentData, draw_learning_batch
 from r2a.experiments.gridroboman.presets import PAPER

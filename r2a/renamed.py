@@ -20,6 +20,8 @@ SETTINGS: dict[str, str] = {
     "env.side": "image_size",
 }
 """Settings of a run (config.json, checkpoints, result files): where they are, and their names there now."""
+LOSSES: dict[str, str] = {"one_step": "q_learning", "squashed_lambda": "squashed_q_lambda"}
+"""What was `learner.returns` of the `learner.objective` q_learning, and is `learner.loss` now."""
 PARAMETERS: dict[str, str] = {
     ".retrieval.slot_start.": ".retrieval.process.start.",
     ".retrieval.slot_input.": ".retrieval.process.slot_input.",
@@ -57,6 +59,9 @@ def _renamed(values: Mapping[str, Any], where: str) -> dict[str, Any]:
         else:
             changed = 1.0 / value if place == "experience.data.read_one_in" else value
             modern[SETTINGS.get(place, name)] = changed
+    if where == "learner." and modern.keys() & {"objective", "returns"}:
+        objective, returns = modern.pop("objective", "q_learning"), modern.pop("returns", "one_step")
+        modern["loss"] = LOSSES.get(returns, returns) if objective == "q_learning" else objective
     return modern
 
 

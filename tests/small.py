@@ -15,7 +15,7 @@ import numpy as np
 from r2a.agents.agent import Agent
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
-from r2a.agents.objective import LearningBatch
+from r2a.agents.objectives import LearningBatch
 from r2a.config import (
     AgentConfig,
     AuxiliaryConfig,

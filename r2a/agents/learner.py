@@ -11,14 +11,15 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from r2a.agents.agent import Agent
-from r2a.agents.objective import LearningBatch, Metrics, gradient
+from r2a.agents.objectives import LearningBatch, Metrics, find_loss, gradient
 from r2a.agents.optimiser import make_optimiser
 from r2a.config import LearnerConfig
 from r2a.types import LearnerState
 
 
 def start_learning(agent: Agent, config: LearnerConfig, key: PRNGKeyArray) -> LearnerState:
-    """The state before the first update."""
+    """The state before the first update; settings that name no loss are refused."""
+    find_loss(config.loss)
     # A copy: the two sets of parameters are donated to the first update as separate buffers.
     target = jax.tree.map(jnp.copy, agent)
     optimiser = make_optimiser(config).init(cast(optax.Params, agent))
@@ -34,8 +35,7 @@ def update(
     params = optax.apply_updates(state.params, steps)
     step = state.step + 1
     target_params = jax.lax.cond(step % config.target_period == 0, lambda: params, lambda: state.target_params)
-    main = "rl/loss" if config.objective == "q_learning" else "bc/loss"
-    names = {"rl": main, "kl": "retrieval/kl"}
+    names = {"rl": find_loss(config.loss).metric, "kl": "retrieval/kl"}
     metrics = {
         **{names.get(name, f"aux/{name}"): value for name, value in output.losses.items()},
         **output.metrics,

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from r2a.networks.squash import squash, unsquash
+from r2a.types import Action, is_continuous
 
 
 def value_of(q: Float[Array, "*b A"], action: Int[Array, "*b"]) -> Float[Array, "*b"]:
@@ -26,6 +27,13 @@ def double_q_error(
     """r + gamma Q_target(s', argmax_a Q_online(s', a)) - Q(s, a); only Q(s, a) carries a gradient."""
     bootstrap = value_of(next_q_target, jnp.argmax(next_q_online, axis=-1))
     return jax.lax.stop_gradient(reward + discount * bootstrap) - value_of(q, action)
+
+
+def action_error(chosen: Action, action: Action) -> Float[Array, " T"]:
+    """How far off a choice is: 0 or 1, or the mean distance of a vector's numbers."""
+    if is_continuous(action):
+        return jnp.abs(chosen - action).mean(-1)
+    return (chosen != action).astype(jnp.float32)
 
 
 def huber(error: Float[Array, "*b"], delta: float) -> Float[Array, "*b"]:

@@ -197,9 +197,9 @@ class FromReplay(Experience):
             f"{self.batch_size} sequences to learn from and {read} that share no frame with them need {needed}",
         )
         require(
-            run.learner.objective == "q_learning",
-            "learner.objective",
-            run.learner.objective,
+            run.learner.loss != "cloning",
+            "learner.loss",
+            run.learner.loss,
             "an agent that learns while it acts has nobody to clone",
         )
         require(

@@ -32,11 +32,11 @@ class LossWeights:
 
 @dataclass(frozen=True)
 class LearnerConfig:
-    """Double DQN (App. gridroboman hyperparameters, Table 5), or behaviour cloning (Sec. 3.4)."""
+    """Double DQN (App. gridroboman hyperparameters, Table 5), R2D2 (Table 3), or behaviour cloning (Sec. 3.4)."""
 
-    objective: Literal["q_learning", "cloning"] = "q_learning"
-    """q_learning: the values of actions; cloning: the actions in the data, whatever they brought."""
-
+    loss: str = "q_learning"  # Table 5; squashed_q_lambda: Table 3, R2D2
+    """q_learning: double Q-learning; squashed_q_lambda: that with Q(lambda) returns, on the scale of h(x); cloning: the
+    actions in the data, whatever they brought."""
     optimiser: Literal["adam", "muon"] = "adam"  # Table 5
     """muon: orthogonalised steps for all parameters with two axes, Adam for all else."""
     learning_rate: float = 3e-4  # Table 5
@@ -52,10 +52,8 @@ class LearnerConfig:
     """Of future rewards."""
     huber_delta: float = 1.0  # Table 5
     """Size of a TD error from which on the loss is linear."""
-    returns: Literal["one_step", "squashed_lambda"] = "one_step"  # Table 5; squashed_lambda: Table 3, R2D2
-    """one_step: double Q-learning; squashed_lambda: that with Q(lambda) returns, on the scale of h(x)."""
     lambda_: float = 0.8  # Table 3: Q's lambda
-    """lambda of those returns."""
+    """lambda of Q(lambda) returns."""
     max_priority_weight: float = 0.9  # R2D2's eta
     """Share of the largest TD error, against the mean, in a sequence's priority."""
     target_period: int = 2500  # Table 5

@@ -44,7 +44,7 @@ PAPER = RunConfig(
         adam_epsilon=1e-7,
         discount=0.997,
         huber_delta=1e6,  # R2D2: squared errors
-        returns="squashed_lambda",
+        loss="squashed_q_lambda",
         target_period=400,
         weights=LossWeights(kl=0.1, action=0.1, value=0.1, reward=0.1),  # beta: App. Atari hyperparameters
     ),

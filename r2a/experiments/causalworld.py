@@ -44,7 +44,7 @@ PAPER = RunConfig(
         retrieval=RetrievalConfig(trajectories=32, ranking="attention", length=20),
         head=HeadConfig(hidden=(256,), num_components=1),  # ours
     ),
-    learner=LearnerConfig(objective="cloning"),
+    learner=LearnerConfig(loss="cloning"),
     experience=FromDataset(
         DataConfig(
             dataset="causalworld-expert",
@@ -84,7 +84,7 @@ LAPTOP = RunConfig(
         head=HeadConfig(hidden=(128,), attention_gain=0.0, num_components=5, min_std=0.03),
     ),
     learner=LearnerConfig(
-        objective="cloning",
+        loss="cloning",
         optimiser="muon",
         learning_rate=5e-3,
         schedule_steps=-1,

@@ -52,7 +52,7 @@ LAPTOP = RunConfig(
         learning_rate=5e-4,
         adam_epsilon=1e-7,
         huber_delta=1e6,
-        returns="squashed_lambda",
+        loss="squashed_q_lambda",
         target_period=100,
         weights=LossWeights(kl=1e-4, action=0.03, value=0.03, reward=0.03),
     ),

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, Shaped
 
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
-from r2a.agents.objective import LearningBatch
+from r2a.agents.objectives import LearningBatch
 from r2a.config import CollectConfig, DataConfig
 from r2a.config.collect import OnlineCollectConfig
 from r2a.data.dataset import DatasetWriter, OfflineDataset, assign_splits
@@ -85,14 +85,20 @@ def expert_episodes(
         yield jax.tree.map(np.asarray, played)
 
 
-@partial(jax.jit, static_argnames=("env", "environment"))
 def play_expert(
     key: PRNGKeyArray, tasks: Int[Array, " E"], noise: Float[Array, " E"], env: PureEnv[Any], environment: str
 ) -> Episodes:
     """One episode of the expert per entry of `tasks`, with that entry's noise; consumes `key`."""
+    # Loaded before anything is traced: what a module makes while it is imported must not become part of a trace.
+    return _play_policy(key, tasks, noise, env, world_of(environment).load("expert"))
+
+
+@partial(jax.jit, static_argnames=("env", "policy"))
+def _play_policy(
+    key: PRNGKeyArray, tasks: Int[Array, " E"], noise: Float[Array, " E"], env: PureEnv[Any], policy: Any
+) -> Episodes:
     reset_key, noise_key = jax.random.split(key)
-    expert = world_of(environment).load("expert")
-    return _episodes(rollout_pure(env, expert, noise, tasks, jax.random.split(reset_key, len(tasks)), noise_key))
+    return _episodes(rollout_pure(env, policy, noise, tasks, jax.random.split(reset_key, len(tasks)), noise_key))
 
 
 def _episodes(played: PureEpisodes) -> Episodes:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Float32, PRNGKeyArray
 from r2a.agents.agent import Agent
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
-from r2a.agents.objective import LearningBatch
+from r2a.agents.objectives import LearningBatch
 from r2a.config import LearnerConfig, RunConfig
 from r2a.data.replay.sequences import Sampled, SequenceReplay
 from r2a.environments.api import EnvSpec

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from r2a.agents.agent import Agent
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
-from r2a.agents.objective import LearningBatch
+from r2a.agents.objectives import LearningBatch
 from r2a.config import DataConfig, LearnerConfig, RetrievalConfig, RunConfig
 from r2a.data.dataset import OfflineDataset
 from r2a.data.retrieval_batch import (

@@ -1,4 +1,4 @@
-"""Behaviour cloning, with and without retrieval, as an objective of the same agent."""
+"""Behaviour cloning, with and without retrieval, as a loss of the same agent."""
 
 from functools import partial
 
@@ -10,7 +10,7 @@ import pytest
 from r2a.agents.agent import only_seen
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
-from r2a.agents.objective import LearningBatch, gradient, losses
+from r2a.agents.objectives import LearningBatch, gradient, losses
 from r2a.config import (
     AgentConfig,
     AuxiliaryConfig,
@@ -36,7 +36,7 @@ RETRIEVAL = RetrievalConfig(
     kl_reduction="mean",
     auxiliary=AuxiliaryConfig(bins=5, low=-1.0, high=2.0, discount=0.9),
 )
-CLONER = LearnerConfig(objective="cloning", learning_rate=3e-3, weights=LossWeights(kl=1e-4))
+CLONER = LearnerConfig(loss="cloning", learning_rate=3e-3, weights=LossWeights(kl=1e-4))
 
 
 def agent_config(variant="full", num_components=1, core="none"):

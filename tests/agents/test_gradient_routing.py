@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from small import agent_config, make_agent, make_learning_batch, make_retrieval_batch, named_arrays
 
-from r2a.agents.objective import gradient
+from r2a.agents.objectives import gradient
 from r2a.config import LearnerConfig, LossWeights
 
 RANKINGS = ("return", "attention")

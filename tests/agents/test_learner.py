@@ -10,8 +10,10 @@ import pytest
 from small import agent_config, make_agent, make_learning_batch, named_arrays
 
 from r2a.agents.learner import start_learning, update
-from r2a.agents.objective import gradient, losses
+from r2a.agents.losses import value_of
+from r2a.agents.objectives import LOSSES, Loss, SequenceLoss, gradient, losses, outputs_along
 from r2a.config import LearnerConfig, LossWeights
+from r2a.errors import UserError
 
 CONFIG = LearnerConfig(target_period=2, learning_rate=1e-2)
 AGENT = agent_config(summariser="linear")
@@ -84,6 +86,32 @@ def test_a_loss_without_a_weight_or_a_weight_without_a_loss_is_an_error():
     config = LearnerConfig(weights=MoreWeights())
     with pytest.raises(AssertionError, match="masked_state"):
         jax.eval_shape(partial(gradient, config=config), agent, agent, make_learning_batch(), jax.random.key(0))
+
+
+def test_an_unknown_loss_is_refused_before_anything_is_learnt():
+    with pytest.raises(
+        UserError, match=r"learner.loss is 'sarsa', but it must be one of q_learning, squashed_q_lambda"
+    ):
+        start_learning(make_agent(AGENT), LearnerConfig(loss="sarsa"), jax.random.key(0))
+
+
+def test_a_new_loss_is_a_function_and_a_line(monkeypatch):
+    """Of no use, but complete: the agent learns to value every action of the data at one."""
+
+    def ones(given):
+        own = outputs_along(given)
+        error = 1.0 - value_of(own.q_values, given.sequence.action)
+        return SequenceLoss(jnp.square(error), error, {"ones/error": jnp.abs(error)}, own.retrieved)
+
+    monkeypatch.setitem(LOSSES, "ones", Loss(ones, "ones/loss", bootstraps=False))
+    config = LearnerConfig(loss="ones", learning_rate=1e-2)
+    step, state = jax.jit(partial(update, config=config)), start_learning(make_agent(AGENT), config, jax.random.key(0))
+    first = None
+    for number in range(30):
+        state, metrics, _ = step(state, make_learning_batch(0), jax.random.key(number))
+        first = metrics if first is None else first
+    assert {"ones/loss", "ones/error", "retrieval/kl"} <= metrics.keys()
+    assert metrics["ones/loss"] < 0.2 * first["ones/loss"]
 
 
 def test_the_start_shares_no_buffer_between_the_two_networks():

@@ -10,7 +10,7 @@ import pytest
 from r2a.agents.agent import only_seen
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
-from r2a.agents.objective import LearningBatch
+from r2a.agents.objectives import LearningBatch
 from r2a.config import (
     AgentConfig,
     AuxiliaryConfig,

@@ -11,7 +11,7 @@ from small import ACTIONS, OBSERVATION, agent_config, make_agent, make_learning_
 
 from r2a.agents.agent import parameter_count
 from r2a.agents.build import build_agent
-from r2a.agents.objective import losses
+from r2a.agents.objectives import losses
 from r2a.config import LearnerConfig
 
 PLAIN = agent_config(variant="none")

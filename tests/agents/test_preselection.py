@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from small import TRAJECTORIES, agent_config, make_agent, make_learning_batch
 
-from r2a.agents.objective import losses
+from r2a.agents.objectives import losses
 from r2a.config import LearnerConfig
 
 

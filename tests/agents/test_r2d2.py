@@ -1,4 +1,4 @@
-"""R2D2's parts of the objective: stored states, returns over many steps, importance and priorities."""
+"""R2D2's loss: stored states, returns over many steps, importance and priorities."""
 
 from functools import partial
 
@@ -9,12 +9,12 @@ import pytest
 from small import agent_config, make_agent, make_learning_batch, make_retrieval_batch
 
 from r2a.agents.losses import sequence_priority, squashed_q_lambda_error
-from r2a.agents.objective import gradient, learn_from, losses, values
+from r2a.agents.objectives import LossInput, gradient, losses, squashed_q_lambda, values
 from r2a.config import CoreConfig, LearnerConfig
 
 MEMORY = CoreConfig(kind="gru", size=9)
 READS = agent_config(MEMORY, ranking="attention", summariser="linear")
-R2D2 = LearnerConfig(returns="squashed_lambda", discount=0.9, lambda_=0.8, huber_delta=1e6)
+R2D2 = LearnerConfig(loss="squashed_q_lambda", discount=0.9, lambda_=0.8, huber_delta=1e6)
 
 
 def one_sequence(**shape):
@@ -40,7 +40,7 @@ def test_both_networks_learn_from_the_stored_state_on(burn_in):
     agent, target, sequence, encoded = one_sequence(steps=4, burn_in=burn_in)
     stored = jax.tree.map(lambda leaf: leaf + 1, agent.initial_state(None))
     key = jax.random.key(0)
-    given = learn_from(agent, target, sequence._replace(initial_state=stored), *encoded, key, R2D2)
+    given = squashed_q_lambda(LossInput(agent, target, sequence._replace(initial_state=stored), *encoded, key, R2D2))
     _, read_key = jax.random.split(key)
     state, frames = stored, sequence.frames
     if burn_in:
@@ -53,7 +53,7 @@ def test_both_networks_learn_from_the_stored_state_on(burn_in):
         own.q_values, sequence.action, sequence.reward, discount, next_q, later, goes_on, R2D2.lambda_
     )
     np.testing.assert_allclose(given.error, expected, rtol=1e-4, atol=1e-5)
-    fresh = learn_from(agent, target, sequence, *encoded, key, R2D2)
+    fresh = squashed_q_lambda(LossInput(agent, target, sequence, *encoded, key, R2D2))
     assert np.abs(np.asarray(fresh.error - given.error)).max() > 1e-3
 
 
@@ -63,9 +63,11 @@ def test_a_truncated_sequence_bootstraps_from_its_last_frame():
     valid = jnp.arange(5) < 3
     cut = sequence._replace(valid=valid)
     changed = cut._replace(reward=jnp.where(valid, cut.reward, 100.0))
-    one, two = (learn_from(agent, target, s, *encoded, jax.random.key(0), R2D2).error[:3] for s in (cut, changed))
+    one, two, whole = (
+        squashed_q_lambda(LossInput(agent, target, s, *encoded, jax.random.key(0), R2D2)).error[:3]
+        for s in (cut, changed, sequence)
+    )
     np.testing.assert_array_equal(one, two)
-    whole = learn_from(agent, target, sequence, *encoded, jax.random.key(0), R2D2).error[:3]
     assert np.abs(np.asarray(whole - one)).max() > 1e-4
 
 
@@ -95,6 +97,6 @@ def test_priorities_are_those_of_the_errors_and_carry_no_gradient():
     task, place = 1, 2
     pick = partial(jax.tree.map, lambda column: column[task])
     sequence = jax.tree.map(lambda column: column[task, place], batch.sequences)
-    lesson = learn_from(agent, target, sequence, pick(encoded), pick(target_encoded), keys[task, place], R2D2)
-    expected = sequence_priority(lesson.error, sequence.valid, R2D2.max_priority_weight)
+    given = LossInput(agent, target, sequence, pick(encoded), pick(target_encoded), keys[task, place], R2D2)
+    expected = sequence_priority(squashed_q_lambda(given).error, sequence.valid, R2D2.max_priority_weight)
     np.testing.assert_allclose(outcome.priority[task, place], expected, rtol=1e-4)

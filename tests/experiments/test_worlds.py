@@ -49,7 +49,7 @@ def test_atari_has_the_papers_values():
     assert (replay.priority_exponent, replay.importance_exponent, paper.evaluation.epsilon) == (0.9, 0.6, 0.01)
     assert (retrieval.slots, retrieval.summary_size, retrieval.k_traj, retrieval.k_states) == (8, 512, 10, 10)
     assert retrieval.trajectories + paper.from_replay.batch_size == 512
-    assert (learner.returns, learner.optimiser) == ("squashed_lambda", "adam")
+    assert (learner.loss, learner.optimiser) == ("squashed_q_lambda", "adam")
     assert (learner.max_priority_weight, replay.burn_in) == (0.9, 0)
     assert (paper.acting.epsilon, paper.acting.epsilon_exponent) == (0.4, 7.0)
     agent = jax.eval_shape(lambda: build_agent(paper.agent, (replay.stack, 84, 84), 18, jax.random.key(0)))

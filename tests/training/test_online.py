@@ -47,7 +47,7 @@ SMALL = OnlineConfig(
         retrieval=RETRIEVAL,
         head=HeadConfig(attention_heads=2),
     ),
-    learner=LearnerConfig(returns="squashed_lambda", target_period=2),
+    learner=LearnerConfig(loss="squashed_q_lambda", target_period=2),
     replay=ReplayConfig(capacity=200, minimum=30, trace=TRACE, period=PERIOD),
     batch_size=4,
     acting=ActingConfig(lanes=LANES, steps_per_turn=10, samples_per_insert=1.0),

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from r2a.agents.objective import LearningBatch
+from r2a.agents.objectives import LearningBatch
 from r2a.config import OnlineConfig
 from r2a.environments.lanes import LanesSpec
 from r2a.experiments.games.presets import ATARI_PAPER

@@ -189,7 +189,8 @@ def test_a_full_disk_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, monke
         (["minatar", "--replay.burn-in", "20"], "replay.minimum is 30, but"),
         (["minatar", "--retrieval.length", "5"], "retrieval.length is 5, but"),
         (["minatar", "--retrieval.num-neighbours", "0", "--retrieval.k-states", "31"], "only 30 states are there"),
-        (["minatar", "--learner.objective", "cloning"], "nobody to clone"),
+        (["minatar", "--learner.loss", "cloning"], "nobody to clone"),
+        (["minatar", "--learner.loss", "sarsa"], "must be one of q_learning, squashed_q_lambda, cloning"),
         (["minatar", "--runs", "/proc/nowhere"], "/proc/nowhere"),
     ],
 )
