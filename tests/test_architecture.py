@@ -1,6 +1,8 @@
 """The house rules that a linter does not know: who may import whom, and how large a file may grow."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,3 +95,9 @@ def test_files_stay_short():
 def test_names_say_what_is_inside():
     vague = [file for file in [*FILES, *PACKAGE.rglob("*/")] if file.stem.strip("_") in VAGUE_NAMES]
     assert vague == []
+
+
+def test_processes_that_only_step_a_world_load_no_jax():
+    worlds = ", ".join(f"r2a.environments.{name}" for name in ("babyai", "causalworld", "minatar", "atari"))
+    code = f"import sys, r2a.training.collect, {worlds}; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, check=False).returncode == 0

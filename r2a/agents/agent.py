@@ -10,14 +10,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from r2a.networks.cores import FeedForwardCore, RecurrentCore
-from r2a.networks.encoders import InstructedEncoder, VectorEncoder
+from r2a.networks.encoders import Encoder
 from r2a.networks.heads import Head
-from r2a.networks.pixels import PixelEncoder
 from r2a.networks.recurrent import previous_steps
 from r2a.retrieval.module import Retrieval
 from r2a.types import AgentOutput, AgentState, EncodedBatch, Frames, Observation, RetrievalBatch, Trajectory
-
-Encoder = VectorEncoder | InstructedEncoder | PixelEncoder
 
 
 class Agent(eqx.Module):

@@ -1,32 +1,16 @@
-"""AgentConfig -> Agent: the only registry."""
+"""AgentConfig -> Agent."""
 
 from __future__ import annotations
 
 import jax
 from jaxtyping import PRNGKeyArray
 
-from r2a.agents.agent import Agent, Encoder
-from r2a.config import AgentConfig, EncoderConfig
-from r2a.errors import UserError
+from r2a.agents.agent import Agent
+from r2a.config import AgentConfig
 from r2a.networks.cores import FeedForwardCore, RecurrentCore
-from r2a.networks.encoders import InstructedEncoder, VectorEncoder
+from r2a.networks.encoders import build_encoder
 from r2a.networks.heads import Head
-from r2a.networks.pixels import TORSOS, PixelEncoder
 from r2a.retrieval.module import Retrieval
-
-
-def build_encoder(config: EncoderConfig, observation_shape: tuple[int, ...], key: PRNGKeyArray) -> Encoder:
-    """A new encoder with random parameters; consumes `key`."""
-    if config.features == "babyai":
-        return InstructedEncoder(config, key)
-    if config.features in TORSOS:
-        return PixelEncoder(config, observation_shape, key)
-    if len(observation_shape) != 1:
-        raise UserError(
-            f"encoder.features is {config.features}, which is for numbers, and observations have shape "
-            f"{observation_shape}: for pictures choose one of {', '.join(TORSOS)}."
-        )
-    return VectorEncoder(config, observation_shape[0], key)
 
 
 def build_agent(

@@ -12,17 +12,15 @@ from r2a.config.rules import require, require_positive
 class EncoderConfig:
     """From an observation to the agent state s (Sec. 2.1)."""
 
-    features: Literal["raw", "positions", "poses", "babyai", "resnet47", "strided", "strided_half", "minatar"] = "raw"
-    """raw: the numbers as they are; positions: one-hot coordinates and relative positions of what is on gridroboman's
-    board; poses: CausalWorld's numbers without clock and speeds; babyai: the symbols of its 7 x 7 view, and the words
-    of its mission; resnet47: the paper's convolutions for a stack of Atari's frames, strided: few of them, for a CPU,
-    strided_half: for pictures of 42 x 42; minatar: one convolution of its 10 x 10 board."""
+    features: str = "raw"
+    """raw: the numbers as they are; resnet47: the paper's convolutions of a stack of frames; strided: few of them, for
+    a CPU; strided_half: for pictures of 42 x 42. A world can have encoders of its own."""
     hidden: tuple[int, ...] = (256, 256)  # App. gridroboman setup: the first two of three layers
     """Sizes of its dense layers; the last one is the agent state's, unless there is a memory."""
     cell_size: int = 32  # ours
-    """Numbers that a cell of BabyAI's view becomes."""
+    """Numbers that a cell of a symbolic view becomes."""
     word_size: int = 32  # ours
-    """Numbers that a word, and a whole mission, become."""
+    """Numbers that a word, and a whole instruction, become."""
 
     def __post_init__(self) -> None:
         require_positive(self, "cell_size", "word_size", section="encoder.")

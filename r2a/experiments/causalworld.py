@@ -132,7 +132,7 @@ def size_of(config: RunConfig) -> int:
     env = config.env
     assert isinstance(env, CausalWorldSettings)
     pictures = (2 * len(env.cameras), env.image_size, env.image_size, 3)
-    return agent_size(config.agent, pictures if env.cameras else SIZE, 9)
+    return agent_size(config.environment, config.agent, pictures if env.cameras else SIZE, 9)
 
 
 NO_RETRIEVAL = {"agent.retrieval": RetrievalConfig(variant="none")}  # none of its settings: they could not matter

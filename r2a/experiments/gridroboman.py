@@ -102,7 +102,7 @@ PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE, "demo": DEMO}
 def size_of(config: RunConfig) -> int:
     """How many parameters the agent of `config` has."""
     told = config.data.num_tasks if config.data.task_input == "one_hot" else 0
-    return agent_size(config.agent, 11 + told, 7)
+    return agent_size(config.environment, config.agent, 11 + told, 7)
 
 
 NO_RETRIEVAL = {"agent.retrieval.variant": "none"}

@@ -10,11 +10,15 @@ import jax
 from r2a.agents.agent import parameter_count
 from r2a.agents.build import build_agent
 from r2a.config import AgentConfig, RunConfig, override
+from r2a.environments.registry import load_features
 
 
 @cache
-def agent_size(config: AgentConfig, observation_shape: int | tuple[int, ...], action_size: int) -> int:
+def agent_size(
+    environment: str, config: AgentConfig, observation_shape: int | tuple[int, ...], action_size: int
+) -> int:
     """How many parameters an agent has that sees observations of one size or shape."""
+    load_features(environment)
     agent = jax.eval_shape(lambda: build_agent(config, observation_shape, action_size, jax.random.key(0)))
     return parameter_count(agent)
 

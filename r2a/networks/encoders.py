@@ -1,22 +1,67 @@
-"""From observations to vectors."""
+"""From observations to vectors, by `encoder.features`."""
 
 from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped, UInt8
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
-from r2a.config import EncoderConfig
-from r2a.networks.dense import MLP, Linear
-from r2a.networks.recurrent import GRU
+from r2a.config import EncoderConfig, require
+from r2a.networks.dense import MLP
+from r2a.networks.pixels import Features, Images, ResNet47, Strided, as_images
 
-BOARD_SIZE = 7
-"""Side of the board whose coordinates the `positions` features read."""
-ENTITIES, STATUSES = 4, 3
-"""The layout they read: x and y of four things (the last one the robot), then three status numbers."""
-BOARD_NUMBERS = 2 * ENTITIES + STATUSES
+
+class Encoder(eqx.Module):
+    """f_enc: from observations with any leading axes, and an instruction that holds for all of them, to vectors."""
+
+    def encode_instruction(self, instruction: Shaped[Array, " w"]) -> Shaped[Array, " h"]:
+        """The instruction as it is needed, once for all observations; left as it is by those who need none."""
+        return instruction
+
+    @abstractmethod
+    def __call__(self, observation: Shaped[Array, "..."], instruction: Shaped[Array, " h"]) -> Float[Array, "..."]:
+        """The last axis is as long as the last of `encoder.hidden`."""
+
+
+MakeEncoder = TypeVar("MakeEncoder", bound=Callable[[EncoderConfig, tuple[int, ...], PRNGKeyArray], Encoder])
+VectorFeatures = Callable[[Shaped[Array, "*b n"]], Float[Array, "*b m"]]
+
+ENCODERS: dict[str, Callable[[EncoderConfig, tuple[int, ...], PRNGKeyArray], Encoder]] = {}
+"""What makes an encoder from its settings and an observation's shape. What one world alone needs is in its folder."""
+
+
+def register_encoder(name: str) -> Callable[[MakeEncoder], MakeEncoder]:
+    """Let `encoder.features` name what is decorated: an encoder, or what makes one."""
+
+    def register(make: MakeEncoder) -> MakeEncoder:
+        ENCODERS[name] = make
+        return make
+
+    return register
+
+
+def register_features(name: str) -> Callable[[VectorFeatures], VectorFeatures]:
+    """Let `encoder.features` name an encoder of vectors that begins with the decorated function."""
+
+    def register(features: VectorFeatures) -> VectorFeatures:
+        ENCODERS[name] = partial(VectorEncoder, features=features)
+        return features
+
+    return register
+
+
+def build_encoder(config: EncoderConfig, observation_shape: tuple[int, ...], key: PRNGKeyArray) -> Encoder:
+    """A new encoder with random parameters; consumes `key`."""
+    names = f"it must be one of {', '.join(sorted(ENCODERS))}"
+    require(config.features in ENCODERS, "encoder.features", config.features, names)
+    return ENCODERS[config.features](config, observation_shape, key)
 
 
 def raw_features(observation: Shaped[Array, "*b n"]) -> Float[Array, "*b n"]:
@@ -24,140 +69,64 @@ def raw_features(observation: Shaped[Array, "*b n"]) -> Float[Array, "*b n"]:
     return observation.astype(jnp.float32)
 
 
-def position_features(observation: Shaped[Array, "*b n"]) -> Float[Array, "*b m"]:
-    """One-hot coordinates, one-hot differences of each pair of things, one-hot status; further entries as they are."""
-    numbers = observation[..., :BOARD_NUMBERS].astype(jnp.int32)
-    xy = numbers[..., : 2 * ENTITIES].reshape(*numbers.shape[:-1], ENTITIES, 2)
-    first, second = jnp.triu_indices(ENTITIES, k=1)
-    differences = xy[..., first, :] - xy[..., second, :] + (BOARD_SIZE - 1)
-    status = numbers[..., 2 * ENTITIES :] + 1
-
-    def one_hot(values: Array, size: int) -> Array:
-        hot = jax.nn.one_hot(values, size, dtype=jnp.float32)
-        return hot.reshape(*numbers.shape[:-1], -1)
-
-    rest = observation[..., BOARD_NUMBERS:].astype(jnp.float32)
-    parts = [one_hot(xy, BOARD_SIZE), one_hot(differences, 2 * BOARD_SIZE - 1), one_hot(status, 3), rest]
-    return jnp.concatenate(parts, axis=-1)
-
-
-CLOCK_AND_SPEEDS = (0, *range(10, 19), *range(40, 46), *range(58, 64))
-"""Where CausalWorld's observation tells the time left and how fast joints and blocks move."""
-
-
-def pose_features(observation: Shaped[Array, "*b 148"]) -> Float[Array, "*b 126"]:
-    """CausalWorld's observation without clock and speeds.
-
-    What the expert does hardly depends on them, but they tell what it has just done: an agent that clones it by them
-    goes on as it went, and rests where it came to rest.
-    """
-    kept = np.setdiff1d(np.arange(observation.shape[-1]), CLOCK_AND_SPEEDS)
-    return observation[..., kept].astype(jnp.float32)
-
-
-FEATURES = {"raw": raw_features, "positions": position_features, "poses": pose_features}
-
-
-class VectorEncoder(eqx.Module):
-    """f_enc for observations that are a vector of numbers: features, then an MLP with ReLU throughout."""
+@register_encoder("raw")
+class VectorEncoder(Encoder):
+    """Of observations that are a vector of numbers: features, then an MLP with ReLU throughout."""
 
     mlp: MLP
-    features: str = eqx.field(static=True)
+    features: VectorFeatures = eqx.field(static=True)
 
-    def __init__(self, config: EncoderConfig, observation_size: int, key: PRNGKeyArray):
-        feature_size = jax.eval_shape(
-            FEATURES[config.features], jax.ShapeDtypeStruct((observation_size,), jnp.float32)
-        ).shape[0]
-        self.mlp = MLP((feature_size, *config.hidden), key, activate_last=True)
-        self.features = config.features
-
-    def encode_instruction(self, instruction: Shaped[Array, " w"]) -> Shaped[Array, " w"]:
-        """No instruction is given to an agent that sees numbers alone."""
-        return instruction
+    def __init__(
+        self,
+        config: EncoderConfig,
+        observation_shape: tuple[int, ...],
+        key: PRNGKeyArray,
+        features: VectorFeatures = raw_features,
+    ):
+        rule = f"that is for vectors, and observations have shape {observation_shape}"
+        require(len(observation_shape) == 1, "encoder.features", config.features, rule)
+        seen = jax.eval_shape(features, jax.ShapeDtypeStruct(observation_shape, jnp.float32))
+        self.mlp = MLP((seen.shape[0], *config.hidden), key, activate_last=True)
+        self.features = features
 
     def __call__(self, observation: Shaped[Array, "*b n"], instruction: Shaped[Array, " w"]) -> Float[Array, "*b d"]:
         del instruction
-        return self.mlp(FEATURES[self.features](observation))
+        return self.mlp(self.features(observation))
 
 
-VIEW = 7
-"""Side of the square of cells that is seen."""
-SYMBOLS = (11, 6, 4)
-"""How many kinds of things, colours and states there are, as BabyAI numbers them."""
-UNSEEN, EMPTY, WALL, DOOR, KEY, BALL, BOX = 0, 1, 2, 4, 5, 6, 7
-COLOURS, GREY, DOOR_STATES = range(6), 5, range(3)
-CELLS = (
-    *((UNSEEN, 0, 0), (EMPTY, 0, 0), (WALL, GREY, 0)),
-    *((DOOR, colour, state) for colour in COLOURS for state in DOOR_STATES),
-    *((thing, colour, 0) for thing in (KEY, BALL, BOX) for colour in COLOURS),
-)
-"""All that a cell of BabyAI can show: thing, colour, state. A test holds it against the real levels."""
-DIRECTIONS = 4
-VOCABULARY = 64
-"""Words that a mission can be made of, at most; word 0 is none."""
+class PixelEncoder(Encoder):
+    """Of observations that are pictures: convolutions, then dense layers with ReLU throughout."""
 
-
-def which_cell(shown: UInt8[Array, "*b 3"]) -> Int[Array, "*b"]:
-    """The number of each cell in `CELLS`."""
-    number = np.zeros(SYMBOLS, np.int32)
-    for i, cell in enumerate(CELLS):
-        number[cell] = i
-    thing, colour, state = jnp.moveaxis(shown.astype(jnp.int32), -1, 0)
-    return jnp.asarray(number)[thing, colour, state]
-
-
-class InstructedEncoder(eqx.Module):
-    """f_enc for BabyAI: a view of 7 x 7 cells, a direction, and a mission in words.
-
-    The cells come first; the mission, read by a GRU, then scales and shifts their features (FiLM), twice: two inputs
-    are never concatenated (App. implementation details).
-    """
-
-    words: Float[Array, "vocabulary c"]
-    reader: GRU
-    films: tuple[Linear, Linear]
-    symbols: Linear
-    cells: Linear
-    direction: Float[Array, "directions d"]
-    view: Linear
+    torso: Callable[[Images], Features]
     mlp: MLP
+    frames_first: bool = eqx.field(static=True)
+    axes: int = eqx.field(static=True)
 
-    def __init__(self, config: EncoderConfig, key: PRNGKeyArray):
-        keys = jax.random.split(key, 9)
-        size, first = config.cell_size, config.hidden[0]
-        self.words = jax.random.normal(keys[0], (VOCABULARY, config.word_size))
-        self.reader = GRU(config.word_size, config.word_size, keys[1])
-        self.films = (Linear(config.word_size, 2 * size, keys[2]), Linear(config.word_size, 2 * size, keys[3]))
-        self.symbols = Linear(sum(SYMBOLS), size, keys[4], gain=len(SYMBOLS) ** -0.5 * sum(SYMBOLS) ** 0.5)
-        self.cells = Linear(size, size, keys[5], gain=2**0.5)
-        self.direction = jax.random.normal(keys[6], (DIRECTIONS, first))
-        self.view = Linear(VIEW * VIEW * size, first, keys[7], gain=2**0.5)
-        self.mlp = MLP(config.hidden, keys[8], activate_last=True)
+    def __init__(
+        self,
+        config: EncoderConfig,
+        observation_shape: tuple[int, ...],
+        key: PRNGKeyArray,
+        torso: Callable[[int, PRNGKeyArray], Callable[[Images], Features]],
+        frames_first: bool = True,
+    ):
+        rule = f"observations of shape {observation_shape} are no pictures"
+        require(len(observation_shape) in (3, 4), "encoder.features", config.features, rule)
+        torso_key, mlp_key = jax.random.split(key)
+        self.frames_first, self.axes = frames_first, len(observation_shape)
+        example = jax.ShapeDtypeStruct((1, *observation_shape), jnp.uint8)
+        images = jax.eval_shape(partial(as_images, frames_first=frames_first), example)
+        self.torso = torso(images.shape[-1], torso_key)
+        seen = jax.eval_shape(self.torso, images)
+        self.mlp = MLP((math.prod(seen.shape), *config.hidden), mlp_key, activate_last=True)
 
-    def encode_instruction(self, instruction: UInt8[Array, " w"]) -> Float[Array, " c"]:
-        """The mission in a vector: the GRU's state after the last word."""
-        one_hot = jax.nn.one_hot(instruction, VOCABULARY)  # a gather's gradient would be a slow scatter
-        return self.reader(one_hot @ self.words, instruction > 0)[-1]
+    def __call__(self, observation: Shaped[Array, "..."], instruction: Shaped[Array, " w"]) -> Float[Array, "..."]:
+        del instruction
+        leading, shape = observation.shape[: -self.axes], observation.shape[-self.axes :]
+        features = self.torso(as_images(observation.reshape(-1, *shape), self.frames_first))
+        return self.mlp(features.reshape(*leading, -1))
 
-    def __call__(self, observation: UInt8[Array, "*b n"], instruction: Float[Array, " c"]) -> Float[Array, "*b d"]:
-        numbers = VIEW * VIEW * len(SYMBOLS)
-        shown = observation[..., :numbers].reshape(*observation.shape[:-1], VIEW * VIEW, len(SYMBOLS))
-        features = self.features_of_cells(instruction)[which_cell(shown)]
-        direction = jax.nn.one_hot(observation[..., numbers], DIRECTIONS) @ self.direction
-        flat = features.reshape(*observation.shape[:-1], -1)
-        return self.mlp(jax.nn.relu(self.view(flat) + direction))
 
-    def features_of_cells(self, instruction: Float[Array, " e"]) -> Float[Array, "kinds c"]:
-        """What each kind of cell means to the mission.
-
-        There are 39 kinds, but 49 cells in each of many views: looking them up takes a third of the time.
-        """
-        one_hots = [np.eye(count, dtype=np.float32)[[cell[i] for cell in CELLS]] for i, count in enumerate(SYMBOLS)]
-        features = self.symbols(jnp.asarray(np.concatenate(one_hots, axis=-1)))
-        features = jax.nn.relu(self.film(0, features, instruction))
-        return jax.nn.relu(self.film(1, self.cells(features), instruction))
-
-    def film(self, layer: int, features: Float[Array, "*b c"], instruction: Float[Array, " e"]) -> Float[Array, "*b c"]:
-        """Scaled and shifted as the mission says."""
-        scale, shift = jnp.split(self.films[layer](instruction), 2, axis=-1)
-        return features * (1.0 + scale) + shift
+register_encoder("resnet47")(partial(PixelEncoder, torso=ResNet47))
+register_encoder("strided")(partial(PixelEncoder, torso=Strided))
+register_encoder("strided_half")(partial(PixelEncoder, torso=partial(Strided, stride=2)))

@@ -1,17 +1,11 @@
-"""From pictures to vectors."""
+"""Convolutions of pictures."""
 
 from __future__ import annotations
-
-import math
-from functools import partial
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
-
-from r2a.config import EncoderConfig, require
-from r2a.networks.dense import MLP
 
 Images = Float[Array, "n h w c"]
 """Pictures as the layers here take them: one batch axis, channels last."""
@@ -75,7 +69,7 @@ class GroupNorm(eqx.Module):
         return (centred * jax.lax.rsqrt(variance + 1e-5)).reshape(images.shape) * self.scale + self.shift
 
 
-class Bottleneck(eqx.Module):
+class ResidualBlock(eqx.Module):
     """A residual block: 1 x 1, 3 x 3 and 1 x 1 convolutions, each with ReLU before it."""
 
     layers: tuple[Convolution, Convolution, Convolution]
@@ -99,13 +93,13 @@ class Group(eqx.Module):
     """A convolution that halves the picture, residual blocks, group norm."""
 
     halve: Convolution
-    blocks: tuple[Bottleneck, ...]
+    blocks: tuple[ResidualBlock, ...]
     norm: GroupNorm
 
     def __init__(self, c_in: int, channels: int, inner: int, blocks: int, key: PRNGKeyArray):
         keys = jax.random.split(key, blocks + 1)
         self.halve = Convolution(c_in, channels, 3, keys[0], stride=2)
-        self.blocks = tuple(Bottleneck(channels, inner, block_key) for block_key in keys[1:])
+        self.blocks = tuple(ResidualBlock(channels, inner, block_key) for block_key in keys[1:])
         self.norm = GroupNorm(channels, GROUP_SIZE)
 
     def __call__(self, images: Images) -> Features:
@@ -163,81 +157,15 @@ class Strided(eqx.Module):
         return images
 
 
-class BoardConvolution(eqx.Module):
-    """One 3 x 3 convolution with 16 channels (MinAtar, Young and Tian 2019).
-
-    A row of the result is one matrix product of three rows of the board. The matrix is mostly zeros, yet with six or
-    seven channels the product takes 0.6 of XLA's convolution's time on a CPU, and with four as much.
-    """
-
-    layer: Convolution
-
-    def __init__(self, channels: int, key: PRNGKeyArray):
-        self.layer = Convolution(channels, 16, 3, key, padding="VALID")
-
-    def __call__(self, images: Images) -> Features:
-        number, height, width, channels = images.shape
-        kernel, size = self.layer.weight.shape[0], width * channels
-        # What the convolution makes of each single pixel of three rows.
-        pixels = jnp.eye(kernel * size).reshape(-1, kernel, width, channels)
-        from_rows = self.layer.without_bias(pixels)
-        board = images.reshape(number, height, size)
-        rows = [board[:, first : height - kernel + 1 + first] for first in range(kernel)]
-        product = jnp.concatenate(rows, axis=-1) @ from_rows.reshape(kernel * size, -1)
-        return jax.nn.relu(product.reshape(number, height - kernel + 1, *from_rows.shape[2:]) + self.layer.bias)
-
-
-TORSOS = {
-    "resnet47": ResNet47,
-    "strided": Strided,
-    "strided_half": partial(Strided, stride=2),
-    "minatar": BoardConvolution,
-}
-FRAMES_FIRST = ("resnet47", "strided", "strided_half")
-"""Those that see a stack of grey frames, [frames, h, w], or pictures, [pictures, h, w, colours]; the others see
-[h, w, channels]."""
-
-
 def as_images(observation: Shaped[Array, "n ..."], frames_first: bool) -> Images:
-    """Channels last, and bytes as numbers from 0 to 1; the colours of several pictures are channels side by side."""
+    """Channels last, and bytes as numbers from 0 to 1; the colours of several pictures are channels side by side.
+
+    With `frames_first` they are a stack of grey frames, [frames h w], or pictures, [pictures h w colours]; otherwise
+    [h w channels].
+    """
     if observation.ndim == 5:
         observation = jnp.moveaxis(observation, 1, 3).reshape(len(observation), *observation.shape[2:4], -1)
     elif frames_first:
         observation = jnp.moveaxis(observation, 1, -1)
     numbers = observation.astype(jnp.float32)
     return numbers / 255.0 if observation.dtype == jnp.uint8 else numbers
-
-
-class PixelEncoder(eqx.Module):
-    """f_enc for observations that are pictures: convolutions, then dense layers with ReLU throughout."""
-
-    torso: ResNet47 | Strided | BoardConvolution
-    mlp: MLP
-    frames_first: bool = eqx.field(static=True)
-    axes: int = eqx.field(static=True)
-
-    def __init__(self, config: EncoderConfig, observation_shape: tuple[int, ...], key: PRNGKeyArray):
-        require(
-            len(observation_shape) in (3, 4),
-            "encoder.features",
-            config.features,
-            f"observations of shape {observation_shape} are no pictures",
-        )
-        torso_key, mlp_key = jax.random.split(key)
-        self.frames_first = config.features in FRAMES_FIRST
-        self.axes = len(observation_shape)
-        example = jax.ShapeDtypeStruct((1, *observation_shape), jnp.uint8)
-        images = jax.eval_shape(lambda observation: as_images(observation, self.frames_first), example)
-        torso = self.torso = TORSOS[config.features](images.shape[-1], torso_key)
-        seen = jax.eval_shape(torso, images)
-        self.mlp = MLP((math.prod(seen.shape), *config.hidden), mlp_key, activate_last=True)
-
-    def encode_instruction(self, instruction: Shaped[Array, " w"]) -> Shaped[Array, " w"]:
-        """No instruction is given to an agent that sees pictures alone."""
-        return instruction
-
-    def __call__(self, observation: Shaped[Array, "..."], instruction: Shaped[Array, " w"]) -> Float[Array, "..."]:
-        del instruction
-        leading, shape = observation.shape[: -self.axes], observation.shape[-self.axes :]
-        features = self.torso(as_images(observation.reshape(-1, *shape), self.frames_first))
-        return self.mlp(features.reshape(*leading, -1))

@@ -20,7 +20,7 @@ from r2a.config.collect import OnlineCollectConfig
 from r2a.data.dataset import DatasetWriter, OfflineDataset, assign_splits
 from r2a.data.retrieval_batch import EpisodeTable, ResidentData, draw_sequences
 from r2a.environments.api import PureEnv
-from r2a.environments.registry import make_pure, world_of
+from r2a.environments.registry import load_features, make_pure, world_of
 from r2a.training.collect import Watch, provenance
 from r2a.training.evaluate import act_in_pure
 from r2a.training.rollout_pure import PureEpisodes, rollout_pure
@@ -110,6 +110,7 @@ def online_episodes(
     env: PureEnv[Any], environment: str, config: CollectConfig, task: int, key: PRNGKeyArray
 ) -> Iterator[Episodes]:
     """All episodes of a DQN agent that learns the task online, in the order they were played."""
+    load_features(environment)
     online = config.online
     agent_key, learner_key, play_key = jax.random.split(key, 3)
     agent = build_agent(online.agent, env.spec.observation.shape, env.spec.action_size, agent_key)

@@ -93,7 +93,7 @@ class Rollout:
         """Let the policy act in every row, and begin what comes next where an episode ended."""
         view = View(self.now.observation, self.now.instruction, self.action, self.reward, self.is_first, self.active)
         chosen, extras = self.policy.act(view, self.steps)
-        action = np.asarray(chosen)
+        action = np.array(chosen)  # episodes keep it, and a policy may write into the same array again
         after = self.env.step(action, np.flatnonzero(view.active))
         self.steps += 1
         for row in np.flatnonzero(view.active).tolist():
@@ -106,7 +106,9 @@ class Rollout:
         self.action = np.where(_like(ended, action), self._no_action, action).astype(self.action.dtype)
         self.reward = np.where(ended, 0.0, after.reward).astype(np.float32)
         self.is_first = ended
-        self.now = self._begin(np.flatnonzero(ended).tolist()) if ended.any() else after
+        self.now = after
+        if ended.any():
+            self.now = self._begin(np.flatnonzero(ended).tolist())
         return Step(view, action, extras, after)
 
     def finished(self) -> list[Finished]:
@@ -161,6 +163,10 @@ class Rollout:
         if not np.array_equal(self.now.observation, state["observation"]):
             raise UserError("The saved episodes went another way when played again: their settings or version differ.")
         self.numbers, self.episodes = state["episode"].copy(), [*episodes]
+        self.is_first = state["length"] == 0
+        for row, episode in enumerate(episodes):
+            self.action[row] = episode.actions[-1] if episode.actions else self._no_action
+        self.reward = np.where(self.is_first, 0.0, self.now.reward).astype(np.float32)
         self._finished = []
         for row, number, score, length in zip(
             *(state[f"finished_{name}"].tolist() for name in ("lane", "episode", "score", "length")), strict=True

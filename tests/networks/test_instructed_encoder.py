@@ -9,8 +9,8 @@ from small import named_arrays
 
 from r2a.config import EncoderConfig
 from r2a.environments.babyai import LEVEL_NAMES, MISSION_WORDS, WORDS, tokenise
+from r2a.environments.babyai.features import CELLS, VOCABULARY, InstructedEncoder
 from r2a.environments.babyai.worlds import Worlds
-from r2a.networks.encoders import CELLS, VOCABULARY, InstructedEncoder
 
 CONFIG = EncoderConfig(features="babyai", hidden=(6, 5), cell_size=4, word_size=3)
 
@@ -18,7 +18,7 @@ CONFIG = EncoderConfig(features="babyai", hidden=(6, 5), cell_size=4, word_size=
 @pytest.fixture(scope="module")
 def encoder():
     generator = np.random.default_rng(0)
-    shapes = jax.eval_shape(lambda: InstructedEncoder(CONFIG, jax.random.key(0)))
+    shapes = jax.eval_shape(lambda: InstructedEncoder(CONFIG, (148,), jax.random.key(0)))
     return jax.tree.map(lambda leaf: jnp.asarray(0.5 * generator.normal(size=leaf.shape), leaf.dtype), shapes)
 
 

@@ -9,9 +9,10 @@ from oracles import layers
 from small import named_arrays
 
 from r2a.config import EncoderConfig, HeadConfig
+from r2a.environments.gridroboman.features import position_features
 from r2a.networks.attention import Attention, MultiHeadAttention, TransformerBlock, masked_softmax
 from r2a.networks.dense import MLP, GatedResidual, LayerNorm, Linear, SumResidual
-from r2a.networks.encoders import VectorEncoder, position_features
+from r2a.networks.encoders import build_encoder
 from r2a.networks.heads import Head
 from r2a.networks.recurrent import GRU, GRUCell, LinearRecurrence, tamed
 
@@ -142,7 +143,7 @@ def test_initial_linear_keeps_the_scale_of_its_input():
 
 
 def test_position_features_by_hand():
-    encoder = VectorEncoder(EncoderConfig(features="positions", hidden=(2,)), 13, KEY)
+    encoder = build_encoder(EncoderConfig(features="positions", hidden=(2,)), (13,), KEY)
     assert encoder.mlp.layers[0].weight.shape[0] == 4 * 2 * 7 + 6 * 2 * 13 + 3 * 3 + 2
     board = jnp.array([0, 6, 2, 3, 4, 4, 1, 5, 0, 1, -1, 5, -3], jnp.int8)  # x, y of four things, status, task input
     features = np.asarray(position_features(board))

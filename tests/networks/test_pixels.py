@@ -6,12 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from r2a.agents.agent import parameter_count
+from r2a.agents.agent import only_seen, parameter_count
 from r2a.agents.build import build_agent
 from r2a.config import AgentConfig, CoreConfig, EncoderConfig, RetrievalConfig
+from r2a.environments.minatar.features import BoardConvolution
 from r2a.errors import UserError
 from r2a.networks.dense import Linear
-from r2a.networks.pixels import BoardConvolution, Bottleneck, Convolution, GroupNorm, PixelEncoder, as_images
+from r2a.networks.encoders import ENCODERS, Encoder, build_encoder, register_encoder
+from r2a.networks.pixels import Convolution, GroupNorm, ResidualBlock, as_images
 from r2a.types import Frames
 
 NOTHING_TOLD = jnp.zeros(0, jnp.uint8)
@@ -21,7 +23,7 @@ HIDDEN = {"resnet47": (512,), "strided": (256,), "strided_half": (128,), "minata
 
 def encoder_of(features, shape=None):
     config = EncoderConfig(features=features, hidden=HIDDEN[features])
-    return PixelEncoder(config, shape or SHAPES[features], jax.random.key(0))
+    return build_encoder(config, shape or SHAPES[features], jax.random.key(0))
 
 
 def shapes_of(features):
@@ -145,7 +147,7 @@ def test_mapped_over_it_stays_one_convolution_of_a_larger_batch():
 
 
 def test_a_block_that_has_learnt_nothing_to_add_adds_nothing():
-    block = Bottleneck(8, 4, jax.random.key(0))
+    block = ResidualBlock(8, 4, jax.random.key(0))
     block = eqx.tree_at(lambda block: block.layers[2].weight, block, jnp.zeros((1, 1, 4, 8)))
     images = jax.random.normal(jax.random.key(1), (2, 6, 6, 8))
     assert jnp.array_equal(block(images), images)
@@ -208,6 +210,29 @@ def test_the_papers_agent_for_atari_can_be_built():
 def test_what_is_no_picture_is_refused():
     with pytest.raises(UserError, match=r"encoder\.features is 'strided', but observations of shape \(11,\) are no"):
         build_agent(AgentConfig(encoder=EncoderConfig(features="strided")), 11, 7, jax.random.key(0))
+
+
+def test_what_nobody_registered_is_refused_with_the_names_of_what_there_is():
+    with pytest.raises(UserError, match=r"encoder\.features is 'eyes', but it must be one of .*minatar.*raw, resnet47"):
+        build_agent(AgentConfig(encoder=EncoderConfig(features="eyes")), 11, 7, jax.random.key(0))
+
+
+def test_a_new_encoder_is_a_class_and_a_line(monkeypatch):
+    monkeypatch.setattr("r2a.networks.encoders.ENCODERS", dict(ENCODERS))
+
+    @register_encoder("sums")
+    class Sums(Encoder):
+        scale: jax.Array
+
+        def __init__(self, config, observation_shape, key):
+            self.scale = jnp.ones(config.hidden[-1])
+
+        def __call__(self, observation, instruction):
+            return observation.sum(-1, keepdims=True) * self.scale
+
+    config = AgentConfig(EncoderConfig(features="sums", hidden=(3,)), retrieval=RetrievalConfig(variant="none"))
+    agent = build_agent(config, 5, 2, jax.random.key(0))
+    assert agent(agent.initial_state(None), only_seen(jnp.ones(5)), None, None).q_values.shape == (2,)
 
 
 def test_the_colours_of_several_pictures_are_channels_side_by_side():

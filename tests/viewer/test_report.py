@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import jax
 import pytest
 
-from r2a.environments.gridroboman import page as boards
+from r2a.environments.gridroboman import page as board_page
 from r2a.environments.gridroboman.render import render
 from r2a.environments.gridroboman.tasks import TASK_NAMES
 from r2a.environments.registry import world_of
@@ -91,7 +91,7 @@ def report(tmp_path_factory, expert_record):
     write_report(
         path,
         title=NASTY,
-        page=boards,
+        page=board_page,
         best=50.0,
         task_names=[NASTY, *TASK_NAMES[1:]],
         table=[TaskReturns(NASTY, 30.0, 1.0, None, 44.0, 2.0), TaskReturns("lift red", 20.0, 0.5, None, 46.0, 0.0)],
@@ -116,7 +116,7 @@ def test_the_report_needs_nothing_else_and_escapes_everything(report):
 
 
 def test_a_report_with_nothing_to_show_is_a_page_too(tmp_path):
-    write_report(tmp_path / "empty.html", title="Nothing yet", page=boards, best=50.0, task_names=["a"])
+    write_report(tmp_path / "empty.html", title="Nothing yet", page=board_page, best=50.0, task_names=["a"])
     text = (tmp_path / "empty.html").read_text()
     check_self_contained(text)
     assert text.count("<section") == text.count(" hidden>\n<h2>") + text.count(" hidden>\n<details>") == 5
@@ -147,13 +147,13 @@ def test_the_script_runs_in_a_browser_and_draws_what_the_renderer_draws(report, 
 
 def test_retrieved_states_are_merged_and_sorted(expert_record):
     record = expert_record(LIFT_RED, 2)
-    read = retrieved_at(record, 0, boards)
+    read = retrieved_at(record, 0, board_page)
     weights = [state["weight"] for state in read["states"]]
     assert weights == sorted(weights, reverse=True)
     assert read["count"] == 6  # steps 0 1 2 3 and 0 2 4 6
     assert sum(weights) == pytest.approx(1, abs=1e-3)
     assert read["states"][0] == {
-        "board": boards.board_data(record.observations[0]),
+        "board": board_page.board_data(record.observations[0]),
         "weight": 0.5,
         "slots": [0, 1],
         "action": int(record.actions[0]),
@@ -163,12 +163,12 @@ def test_retrieved_states_are_merged_and_sorted(expert_record):
         "return": float(record.rewards.sum()),
     }
     assert sum(read["votes"]) == pytest.approx(1, abs=1e-3)
-    assert len(retrieved_at(record, 0, boards, top=2)["states"]) == 2
+    assert len(retrieved_at(record, 0, board_page, top=2)["states"]) == 2
 
 
 def test_a_swap_begins_with_one_board(expert_record):
     with pytest.raises(ValueError, match="same board"):
-        swap_data(expert_record(LIFT_RED, 1), expert_record(TOUCH_BLUE, 2), boards)
+        swap_data(expert_record(LIFT_RED, 1), expert_record(TOUCH_BLUE, 2), board_page)
 
 
 def test_means_are_of_columns_that_all_tasks_have():
