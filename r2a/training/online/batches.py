@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from r2a.agents.agent import Agent
 from r2a.agents.objective import LearningBatch
-from r2a.data.replay.sequences import Sampled
+from r2a.data.replay import Sampled
 from r2a.types import AgentState, Frames, RetrievalBatch, Sequence, Trajectory
 
 
@@ -61,7 +61,7 @@ def trajectories_of(sampled: Sampled, states: StoredStates) -> RetrievalBatch:
         valid=jnp.asarray(sampled.valid),
         is_first=jnp.asarray(sampled.is_first[:, :-1]),
         task_id=jnp.zeros(count, jnp.int32),
-        trajectory_id=jnp.asarray(sampled.drawn.ids.slots, jnp.int32),
+        trajectory_id=jnp.asarray(sampled.drawn.ids.indices, jnp.int32),
         memory=jax.vmap(states.unravel)(jnp.asarray(sampled.state)).core,
     )
     returns = jnp.where(trajectories.valid, trajectories.reward, 0.0).sum(1)

@@ -15,7 +15,7 @@ from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
 from r2a.agents.objective import LearningBatch
 from r2a.config import LearnerConfig, OnlineConfig
-from r2a.data.replay.sequences import Sampled, SequenceReplay
+from r2a.data.replay import Sampled, SequenceReplay
 from r2a.environments.lanes import LanesSpec
 from r2a.training.online.batches import StoredStates, learning_batch, trajectories_of
 from r2a.types import EncodedBatch, LearnerState, RetrievalBatch

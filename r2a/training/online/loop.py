@@ -12,9 +12,8 @@ from safetensors.numpy import load_file
 
 from r2a.agents.agent import Agent
 from r2a.config import OnlineConfig
-from r2a.data.replay.files import load_replay, save_replay
-from r2a.data.replay.sequences import SequenceReplay
-from r2a.data.replay.store import ReplaySpec, needs_file
+from r2a.data.replay import ReplaySpec, SequenceReplay, needs_file
+from r2a.data.replay_files import load_replay, save_replay
 from r2a.environments.lanes import FinishedEpisode, LanesSpec
 from r2a.training.checkpoint import load_checkpoint, save_arrays, save_checkpoint
 from r2a.training.course import refuse_nan
@@ -143,7 +142,7 @@ class OnlineRun:
         per_turn = config.acting.steps_per_turn
         chunk = self.actors.play(self.agent, self.encoded, per_turn, self.act_key, turns * per_turn)
         ready = self.replay.add(*chunk)
-        self.counts = self.counts._replace(turns=turns + 1, sequences=self.counts.sequences + ready.slots.size)
+        self.counts = self.counts._replace(turns=turns + 1, sequences=self.counts.sequences + ready.indices.size)
         metrics = mean_figures(self.learn())
         if self.encoded is not None:
             # How old, in steps of all lanes together, what actors read was at the end of the turn.

@@ -11,8 +11,8 @@ import ray
 
 from r2a.agents.agent import Agent
 from r2a.config import OnlineConfig
-from r2a.data.replay.files import load_replay, save_replay
-from r2a.data.replay.sequences import SequenceIds
+from r2a.data.replay import SequenceIds
+from r2a.data.replay_files import load_replay, save_replay
 from r2a.environments.lanes import FinishedEpisode, LanesSpec
 from r2a.training.online.acting import Actors, Chunk, epsilon_ladder
 from r2a.training.online.learning import Batch, Learner, draw, draw_to_read, run_keys
@@ -57,7 +57,7 @@ class ReplayServer:
     def add(self, *chunks: Chunk | None) -> tuple[int, bool]:
         """Write a turn; of players that are away, nothing. Returns how many sequences are new, and whether to learn."""
         ready = self.replay.add(*put_together(list(chunks)))
-        return int(ready.slots.size), self.replay.ready
+        return int(ready.indices.size), self.replay.ready
 
     def draw(self, number: int) -> Batch:
         """What the learner's step of that number sees."""

@@ -18,8 +18,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from r2a.agents.agent import Agent
 from r2a.config import OnlineConfig
-from r2a.data.replay.sequences import SequenceIds
-from r2a.data.replay.store import Layout, ReplaySpec
+from r2a.data.replay import SequenceIds, ring_sizes
 from r2a.environments.lanes import FinishedEpisode
 from r2a.errors import UserError
 from r2a.training.online.cluster.contact import Pulse, answer, connect, process_settings
@@ -66,7 +65,7 @@ class ClusterRun:
         self.spec = lanes.spec
         lanes.close()
         # What the replay's process would refuse is refused here, where it can be said in a sentence.
-        Layout.of(config.replay, ReplaySpec(self.spec.observation_shape), config.acting.lanes)
+        ring_sizes(config.replay, config.acting.lanes)
         connect(address)
         try:
             self._start(players, scratch)
