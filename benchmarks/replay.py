@@ -24,7 +24,7 @@ SETUP = "`make bench-setup` installs the peers"
 def serve_cycles(size: str, count: int, cycles: int, sharing: bool) -> None:
     """Be the worker of this package."""
     from r2a.config import ReplayConfig
-    from r2a.data.replay.sequences import ReplaySpec, SequenceReplay
+    from r2a.data.replay import ReplaySpec, SequenceReplay
 
     _, (steps, *frame), dtype = SIZES[size]
     period = steps // 2 if sharing else steps

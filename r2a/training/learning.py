@@ -18,7 +18,7 @@ from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
 from r2a.agents.objectives import LearningBatch
 from r2a.config import LearnerConfig, RunConfig
-from r2a.data.replay.sequences import Sampled, SequenceReplay
+from r2a.data.replay import Sampled, SequenceReplay
 from r2a.environments.api import EnvSpec
 from r2a.environments.registry import load_features
 from r2a.types import AgentState, EncodedBatch, Frames, LearnerState, RetrievalBatch, Sequence, Trajectory
@@ -173,7 +173,7 @@ def trajectories_of(sampled: Sampled, states: StoredStates) -> RetrievalBatch:
         valid=jnp.asarray(sampled.valid),
         is_first=jnp.asarray(sampled.is_first[:, :-1]),
         task_id=jnp.zeros(count, jnp.int32),
-        trajectory_id=jnp.asarray(sampled.drawn.ids.slots, jnp.int32),
+        trajectory_id=jnp.asarray(sampled.drawn.ids.indices, jnp.int32),
         core=jax.vmap(states.unravel)(jnp.asarray(sampled.state)).core,
     )
     returns = jnp.where(trajectories.valid, trajectories.reward, 0.0).sum(1)

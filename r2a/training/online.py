@@ -14,9 +14,8 @@ from safetensors.numpy import load_file
 from r2a.agents.actor import AgentPolicy, Randomness
 from r2a.agents.agent import Agent
 from r2a.config import ActingConfig, RunConfig
-from r2a.data.replay.files import load_replay, save_replay
-from r2a.data.replay.sequences import SequenceReplay
-from r2a.data.replay.store import ReplaySpec, needs_file
+from r2a.data.replay import ReplaySpec, SequenceReplay, needs_file
+from r2a.data.replay_files import load_replay, save_replay
 from r2a.environments.api import EnvSpec, VectorEnv
 from r2a.environments.registry import make
 from r2a.training.checkpoint import load_checkpoint, save_arrays, save_checkpoint

@@ -11,9 +11,9 @@ import pytest
 from test_replay import Pair
 
 from r2a.config import ReplayConfig
-from r2a.data.replay import files
-from r2a.data.replay.files import load_replay, save_replay
-from r2a.data.replay.sequences import SequenceReplay
+from r2a.data import replay_files
+from r2a.data.replay import SequenceReplay
+from r2a.data.replay_files import load_replay, save_replay
 from r2a.errors import UserError
 from r2a.training.checkpoint import list_checkpoints, save_checkpoint
 
@@ -22,7 +22,7 @@ CONFIG = ReplayConfig(capacity=67, minimum=2, trace=5, period=2, burn_in=3, stac
 
 @pytest.fixture(autouse=True)
 def small_segments(monkeypatch):
-    monkeypatch.setattr(files, "SEGMENT_BYTES", 32)
+    monkeypatch.setattr(replay_files, "SEGMENT_BYTES", 32)
 
 
 def course(pair, seed):
@@ -58,7 +58,7 @@ def test_all_goes_on_as_if_nothing_had_happened(tmp_path, in_file):
     pair.plain = MagicMock()  # only one of the two may tell the oracle what follows
     expected, found = course(pair, 2), course(restored, 2)
     assert all(np.array_equal(a, b) for a, b in zip(expected, found, strict=True))
-    assert np.array_equal(pair.replay.tree.nodes, restored.replay.tree.nodes)
+    assert np.array_equal(pair.replay.tree.sums, restored.replay.tree.sums)
     restored.check()
 
 

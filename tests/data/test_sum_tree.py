@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from r2a.data.replay.sum_tree import CHILDREN, SumTree, draw_leaves
+from r2a.data.sum_tree import SumTree
 
 
 def make_tree(values):
     tree = SumTree(len(values))
-    tree.restore(np.asarray(values, np.float64))
+    tree.set(np.arange(len(values)), np.asarray(values, np.float64))
     return tree
 
 
@@ -48,7 +48,7 @@ def test_sums_never_drift(leaves, seed, magnitude):
         for place, value in zip(places, new, strict=True):
             values[place] = value
     assert np.array_equal(tree.values, values)
-    assert np.array_equal(tree.nodes, make_tree(values).nodes), "sums depend on the leaves only, not on their history"
+    assert np.array_equal(tree.sums, make_tree(values).sums), "sums depend on the leaves only, not on their history"
     if tree.total > 0:
         found = tree.find(np.append(rng.random(100) * tree.total, [0.0, tree.total, np.nextafter(tree.total, 0)]))
         assert np.all(values[found] > 0)
@@ -74,13 +74,35 @@ def test_frequencies_match_values():
     assert chisquare(counts[drawn], values[drawn] / values.sum() * 40_000).pvalue > 1e-3
 
 
-def test_each_part_of_the_total_gets_one_draw():
-    tree = make_tree(np.ones(64))
-    places, probability = np.empty(16, np.int64), np.empty(16)
-    draw_leaves(tree.nodes, tree.starts, np.full(16, 0.5), places, probability)
-    assert places.tolist() == list(range(2, 64, 4))
-    assert np.all(probability == 1 / 64)
+def test_what_is_taken_is_gone_and_in_proportion():
+    values = np.array([1.0, 0.0, 2.0, 5.0])
+    rng, first, second = np.random.default_rng(2), np.zeros(4), np.zeros(4)
+    for _ in range(8_000):
+        tree = make_tree(values)
+        taken = [tree.take(uniform) for uniform in rng.random(4)]
+        assert sorted(taken[:3]) == [0, 2, 3]
+        assert taken[3] is None
+        first[taken[0]] += 1
+        if taken[0] == 3:
+            second[taken[1]] += 1
+    assert chisquare(first[[0, 2, 3]], np.array([1, 2, 5]) / 8 * 8_000).pvalue > 1e-3
+    assert chisquare(second[[0, 2]], np.array([1, 2]) / 3 * second.sum()).pvalue > 1e-3
 
 
-def test_work_grows_with_the_logarithm_of_the_size():
-    assert [len(SumTree(CHILDREN**levels).starts) for levels in range(7)] == list(range(1, 8))
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 2_000), st.integers(0, 2**32 - 1))
+def test_taking_is_finding(leaves, seed):
+    rng = np.random.default_rng(seed)
+    tree = make_tree(rng.random(leaves) * (rng.random(leaves) < 0.7))
+    for uniform in (0.0, *rng.random(20), np.nextafter(1.0, 0.0)):
+        if tree.total > 0:
+            found = int(tree.find(np.array([uniform * tree.total]))[0])
+            assert tree.take(float(uniform)) == found
+            assert tree.values[found] == 0.0
+    assert np.array_equal(tree.sums, make_tree(tree.values).sums)
+
+
+def test_work_grows_with_the_root_of_the_size():
+    for leaves in (10**4, 10**5, 10**6):
+        tree = SumTree(leaves)
+        assert len(tree.sums) + 64 * tree.width < 2.1 * (64 * leaves) ** 0.5, "numbers that a draw of 64 looks at"

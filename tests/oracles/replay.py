@@ -23,45 +23,45 @@ class Episode:
 
 @dataclass
 class PlainReplay:
-    """All episodes of all lanes; `blocks` counts the blocks each lane has begun."""
+    """All episodes of all environments; `blocks` counts the blocks each of them has begun."""
 
     config: ReplayConfig
-    lanes: int
+    num_envs: int
     episodes: list[list[Episode]] = field(init=False)
     blocks: list[int] = field(init=False)
     count: int = 0
 
     def __post_init__(self):
-        self.episodes, self.blocks = [[] for _ in range(self.lanes)], [0] * self.lanes
+        self.episodes, self.blocks = [[] for _ in range(self.num_envs)], [0] * self.num_envs
 
-    def add(self, lane: int, row: dict[str, Any]) -> None:
-        """One row of one lane."""
-        current = self.episodes[lane][-1] if self.episodes[lane] else None
+    def add(self, env: int, row: dict[str, Any]) -> None:
+        """One row of one environment."""
+        current = self.episodes[env][-1] if self.episodes[env] else None
         if row["is_first"]:
             if current is not None and current.is_open:
                 current.is_open = False
                 current.steps -= current.rows[-1]["discount"] != 0
             if row["is_last"]:
                 return
-            current = Episode(self.count, self.blocks[lane])
+            current = Episode(self.count, self.blocks[env])
             self.count += 1
-            self.episodes[lane].append(current)
+            self.episodes[env].append(current)
         assert current is not None
         assert current.is_open
         if row["is_last"] and current.rows[-1]["discount"] == 0:
             current.is_open = False
             return
         if len(current.rows) % self.config.period == 0:
-            self.blocks[lane] += 1
+            self.blocks[env] += 1
         current.rows.append(row)
         current.steps = len(current.rows) - int(row["is_last"])
         current.is_open = not row["is_last"]
 
     def sequences(self) -> dict[tuple[int, int], dict[str, Any]]:
-        """Every sequence that can be drawn, by its lane and its block's number."""
+        """Every sequence that can be drawn, by its environment and its block's number."""
         found = {}
-        for lane, episodes in enumerate(self.episodes):
-            oldest = self.blocks[lane] - self.config.capacity // self.lanes
+        for env, episodes in enumerate(self.episodes):
+            oldest = self.blocks[env] - self.config.capacity // self.num_envs
             for episode in episodes:
                 for place in range(-(-episode.steps // self.config.period)):
                     begin = place * self.config.period
@@ -69,10 +69,10 @@ class PlainReplay:
                         continue
                     earliest = max(0, begin - self.config.burn_in - self.config.stack + 1)
                     if episode.first_block + earliest // self.config.period >= oldest:
-                        found[lane, episode.first_block + place] = self.sequence(lane, episode, begin)
+                        found[env, episode.first_block + place] = self.sequence(env, episode, begin)
         return found
 
-    def sequence(self, lane: int, episode: Episode, begin: int) -> dict[str, Any]:
+    def sequence(self, env: int, episode: Episode, begin: int) -> dict[str, Any]:
         """What a batch should have of the sequence that begins with that step."""
         config, rows = self.config, episode.rows
         window = range(begin - config.burn_in, begin + config.trace + 1)
@@ -99,7 +99,7 @@ class PlainReplay:
             "previous_action": rows[before]["action"] if before >= 0 else 0,
             "previous_reward": rows[before]["reward"] if before >= 0 else 0,
             "state": rows[window[0]]["state"] if window[0] >= 0 else np.zeros_like(rows[0]["state"]),
-            "lane": lane,
+            "env": env,
             "episode": episode.number,
             "step": begin,
             "return_before": sum(row["reward"] for row in rows[:begin]),

@@ -98,7 +98,7 @@ def test_what_is_learnt_from_is_what_was_done():
     chunk = run.actors.play(run.learner.agent, None, 40, run.act_key, 0)
     run.replay.add(*chunk)
     sampled = run.replay.sample(50, np.random.default_rng(0))
-    for i, (lane, step) in enumerate(zip(sampled.lane.tolist(), sampled.step.tolist(), strict=True)):
+    for i, (lane, step) in enumerate(zip(sampled.env.tolist(), sampled.step.tolist(), strict=True)):
         rows = np.flatnonzero(chunk.present[lane] & ~chunk.is_last[lane])
         episodes = np.split(rows, np.flatnonzero(chunk.is_first[lane][rows])[1:])
         count = int(sampled.valid[i].sum())

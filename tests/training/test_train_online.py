@@ -144,10 +144,10 @@ def test_frames_that_are_too_many_for_the_memory_are_kept_on_the_disk(tmp_path):
     small = replace(PLAIN, replay=replace(PLAIN.replay, memory_share=1e-9))
     run = train.train(small, tmp_path / "on_disk")
     assert isinstance(run, OnlineRun)
-    assert isinstance(run.replay.store.observation.base, np.memmap)
+    assert isinstance(run.replay.observation.base, np.memmap)
     in_memory = train.train(PLAIN, tmp_path / "in_memory")
     assert isinstance(in_memory, OnlineRun)
-    assert in_memory.replay.store.observation.base is None
+    assert in_memory.replay.observation.base is None
     for one, other in zip(jax.tree.leaves(run.agent), jax.tree.leaves(in_memory.agent), strict=True):
         assert np.array_equal(one, other)
     assert {entry.name for entry in tmp_path.iterdir()} == {"on_disk", "in_memory"}
