@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from r2a.commands.options import environment_named, parse, parse_about
+from r2a.commands.options import environment_named, parse, parse_about, require_first
 from r2a.commands.screen import CONSOLE, progress_bar
 from r2a.config import CollectConfig
 from r2a.environments.registry import spec_of, world_of
@@ -45,6 +45,7 @@ def main(argv: Sequence[str]) -> int:
     """Collect behind a progress bar and say what came of it."""
     world = world_of(environment_named(parse_about(argv)[0]))
     options = parse(Collect, argv, "collect", Collect(world.name, config=world.collect or CollectConfig()))
+    require_first("collect", "environment", options.environment, world.name)
     if world.collect is None:
         raise UserError(f"{world.name} has no expert to collect from.")
     use_compilation_cache()

@@ -14,7 +14,7 @@ import numpy as np
 import tyro
 from rich.table import Table
 
-from r2a.commands.options import parse, parse_about
+from r2a.commands.options import parse, parse_about, require_first
 from r2a.commands.screen import CONSOLE
 from r2a.config import EnvSettings, RunConfig, Values
 from r2a.data.dataset import find_dataset
@@ -83,6 +83,7 @@ def main(argv: Sequence[str]) -> int:
     run = parse_about(argv)[0]
     settings = read_config(run).env if run else EnvSettings()
     options = parse(Evaluate, argv, "evaluate", Evaluate(Path(run), env=settings) if run else None)
+    require_first("evaluate", "run", str(options.run), str(Path(run)) if run else "")
     use_compilation_cache()
     config = read_config(options.run)
     for option, asked in (("--retrieve-from", options.retrieve_from), ("--values", options.values != "as_read")):

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import tyro
 
 from r2a.environments.registry import WORLDS, world_of
+from r2a.errors import UserError
 
 Options = TypeVar("Options")
 
@@ -45,3 +46,9 @@ def parse_about(argv: Sequence[str]) -> tuple[str, About]:
 def environment_named(name: str) -> str:
     """An environment that there is; without a name, the first of them."""
     return world_of(name or next(iter(WORLDS))).name
+
+
+def require_first(command: str, what: str, found: Any, first: Any) -> None:
+    """Refuse a name that comes after options: these were looked up for another one."""
+    if found != first:
+        raise UserError(f"Name the {what} before its options: `r2a {command} {found} [OPTIONS]`.")

@@ -12,7 +12,7 @@ from typing import Annotated
 import tyro
 from rich.table import Table
 
-from r2a.commands.options import environment_named, parse, parse_about
+from r2a.commands.options import environment_named, parse, parse_about, require_first
 from r2a.commands.screen import CONSOLE, progress_bar
 from r2a.config import RunConfig
 from r2a.data.dataset import find_dataset
@@ -81,6 +81,7 @@ def main(argv: Sequence[str]) -> int:
     environment = going_on.environment if going_on else environment_named(named)
     usual = going_on or preset(environment, about.preset)
     options = parse(Train, argv, "train", Train(environment, preset=about.preset, config=usual))
+    require_first("train", "environment", options.environment, environment)
     use_compilation_cache()
     if going_on is not None and options.resume is not None:
         folder, config = options.resume, going_on

@@ -12,6 +12,7 @@ import io
 import json
 import multiprocessing
 import os
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ def read_shard(file: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
         try:
             with np.load(file, allow_pickle=False) as content:
                 return {name: content[name] for name in names}
-        except (ValueError, KeyError, EOFError) as error:
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise UserError(f"{file} is damaged; remove it and collect again.") from error
 
 

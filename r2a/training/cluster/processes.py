@@ -10,7 +10,6 @@ import numpy as np
 import ray
 
 from r2a.agents.agent import Agent
-<<<<<<< HEAD:r2a/training/cluster/processes.py
 from r2a.config import RunConfig
 from r2a.data.replay import SequenceIds
 from r2a.data.replay_files import load_replay, save_replay
@@ -19,16 +18,6 @@ from r2a.environments.registry import make
 from r2a.training.learning import Batch, Learner, draw, draw_to_read, run_keys
 from r2a.training.online import Actors, Chunk, epsilon_ladder, load_learner, make_replay, mean_metrics
 from r2a.training.rollout import Finished
-=======
-from r2a.config import OnlineConfig
-from r2a.data.replay import SequenceIds
-from r2a.data.replay_files import load_replay, save_replay
-from r2a.environments.lanes import FinishedEpisode, LanesSpec
-from r2a.training.online.acting import Actors, Chunk, epsilon_ladder
-from r2a.training.online.learning import Batch, Learner, draw, draw_to_read, run_keys
-from r2a.training.online.loop import load_learner, make_replay, mean_figures
-from r2a.training.online.worlds import make_lanes
->>>>>>> replay:r2a/training/online/cluster/processes.py
 from r2a.types import EncodedBatch, LearnerState
 
 
@@ -68,11 +57,7 @@ class ReplayServer:
     def add(self, *chunks: Chunk | None) -> tuple[int, bool]:
         """Write a turn; of players that are away, nothing. Returns how many sequences are new, and whether to learn."""
         ready = self.replay.add(*put_together(list(chunks)))
-<<<<<<< HEAD:r2a/training/cluster/processes.py
         return len(ready.numbers), self.replay.ready
-=======
-        return int(ready.indices.size), self.replay.ready
->>>>>>> replay:r2a/training/online/cluster/processes.py
 
     def draw(self, number: int) -> Batch:
         """What the learner's step of that number sees."""

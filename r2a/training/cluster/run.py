@@ -18,15 +18,9 @@ from ray.exceptions import RayActorError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from r2a.agents.agent import Agent
-<<<<<<< HEAD:r2a/training/cluster/run.py
 from r2a.config import RunConfig
 from r2a.data.replay import SequenceIds, ring_sizes
 from r2a.environments.registry import spec_of
-=======
-from r2a.config import OnlineConfig
-from r2a.data.replay import SequenceIds, ring_sizes
-from r2a.environments.lanes import FinishedEpisode
->>>>>>> replay:r2a/training/online/cluster/run.py
 from r2a.errors import UserError
 from r2a.training.cluster.contact import Pulse, answer, connect, process_settings
 from r2a.training.cluster.processes import LearnerServer, Player, ReplayServer
@@ -83,11 +77,7 @@ class ClusterRun:
         self.saved = {"config": asdict(config)}
         self.spec = spec_of(config.environment, config.env)
         # What the replay's process would refuse is refused here, where it can be said in a sentence.
-<<<<<<< HEAD:r2a/training/cluster/run.py
         ring_sizes(config.replay, config.acting.num_envs)
-=======
-        ring_sizes(config.replay, config.acting.lanes)
->>>>>>> replay:r2a/training/online/cluster/run.py
         connect(address)
         try:
             self._start(players, scratch)
