@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,7 +62,7 @@ def collect(
         every = [task for own in tasks.values() for task in own]
         done = [task for task in every if task.file.is_file()]
         left = [task for task in every if not task.file.is_file()]
-        for task in (*done, *in_processes(play_shard, left, config.workers)):
+        for task in chain(done, in_processes(play_shard, left, config.workers)):  # heard of as they are done
             shard = Shard.read(task.file)
             watch(task.task, len(shard.length), float(shard.scores[:, -1].mean()))
         _write(environment, config, path, spec, tasks, identity, overwrite)

@@ -57,6 +57,9 @@ def _play(
     reset_key, start_key, act_key, batch_key = jax.random.split(key, 4)
     batch = batch_at_test(data, source[None], batch_key, retrieval, data_config, evaluation, one_task=True)
     memory, _ = agent.encode(batch)
+    # What is shown of it is what the environment shows: without the task's number, if that is told.
+    seen = batch.trajectories.observation[..., : env.spec.observation.shape[-1]]
+    shown = batch._replace(trajectories=batch.trajectories._replace(observation=seen))
 
     def policy(state: Any, view: PureView, key: PRNGKeyArray) -> Any:
         state, action, extras = act_in_pure(
@@ -76,7 +79,7 @@ def _play(
         "q_values": extras["q_values"],
         "solved": extras["solved"],
         "selection": extras["selection"],
-        "retrieved": jax.vmap(lambda selection: look_up(selection, batch, memory))(extras["selection"]),
+        "retrieved": jax.vmap(lambda selection: look_up(selection, shown, memory))(extras["selection"]),
     }
 
 

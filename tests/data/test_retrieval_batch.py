@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from r2a.config import AgentConfig, DataConfig, EvaluationConfig, RetrievalConfig, RunConfig
+from r2a.config import AgentConfig, DataConfig, EvaluationConfig, FromDataset, RetrievalConfig, RunConfig
 from r2a.data.dataset import LEARNING, RETRIEVAL, write_dataset
 from r2a.data.retrieval_batch import (
     EpisodeTable,
@@ -33,7 +33,7 @@ def run_of(data, retrieval, **evaluation):
     """A run's settings, as far as data and reading go."""
     return RunConfig(
         agent=AgentConfig(retrieval=retrieval),
-        data=data,
+        experience=FromDataset(data),
         evaluation=EvaluationConfig(**evaluation),
     )
 
@@ -301,7 +301,7 @@ def test_a_task_without_retrieval_episodes_is_refused(tmp_path):
 
 
 def test_fewer_tasks_leave_out_the_others(dataset):
-    two = load_resident(dataset, replace(DATA, num_tasks=2))
+    two = load_resident(dataset.select(dataset.task_names[:2]), replace(DATA, num_tasks=2))
     assert two.reward.shape[0] == 2 * PER_TASK
     assert two.learning.count.tolist() == [len(dataset.episodes(task, LEARNING)) for task in range(2)]
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from r2a.environments.causalworld import layout
 from r2a.environments.causalworld.env import CausalWorldEnv
-from r2a.networks.encoders import CLOCK_AND_SPEEDS, pose_features
+from r2a.environments.causalworld.features import CLOCK_AND_SPEEDS, pose_features
 
 
 def test_poses_leave_out_clock_and_speeds_alone():

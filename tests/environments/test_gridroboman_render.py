@@ -26,7 +26,7 @@ SITUATIONS = {
 
 
 def colours(image: np.ndarray) -> set[tuple[int, ...]]:
-    return {tuple(pixel) for pixel in image.reshape(-1, 3).tolist()}
+    return {tuple(pixel) for line in image for pixel in np.unique(line, axis=0).tolist()}
 
 
 def cell_of(image: np.ndarray, x: int, y: int, cell: int) -> np.ndarray:

@@ -8,9 +8,9 @@ from oracles.layers import gru_cell, linear, part
 from small import named_arrays
 
 from r2a.config import EncoderConfig
-from r2a.environments.babyai import LEVEL_NAMES, MISSION_WORDS, WORDS, tokenise
+from r2a.environments.babyai import LEVEL_NAMES, MISSION_WORDS, WORDS, BabyAISettings, tokenise
+from r2a.environments.babyai.env import BabyAI
 from r2a.environments.babyai.features import CELLS, VOCABULARY, InstructedEncoder
-from r2a.environments.babyai.worlds import Worlds
 
 CONFIG = EncoderConfig(features="babyai", hidden=(6, 5), cell_size=4, word_size=3)
 
@@ -76,12 +76,12 @@ def test_the_vocabulary_fits():
 
 def test_every_cell_that_the_levels_show_is_known():
     """Views of all 40 levels, along random walks that pick things up, drop them and open doors."""
-    worlds, generator, seen = Worlds(range(len(LEVEL_NAMES))), np.random.default_rng(0), set()
+    env, generator, seen = BabyAI(BabyAISettings(), len(LEVEL_NAMES)), np.random.default_rng(0), set()
     for seed in range(2):
-        observation, _ = worlds.reset(range(100 * seed, 100 * seed + len(LEVEL_NAMES)))
+        observation = env.reset(LEVEL_NAMES, range(100 * seed, 100 * seed + len(LEVEL_NAMES))).observation
         for _ in range(60):
             cells = observation[:, :147].reshape(-1, 3)
             seen |= set(map(tuple, np.unique(cells, axis=0).tolist()))
-            observation, *_ = worlds.step(generator.integers(0, 6, len(LEVEL_NAMES)))
+            observation = env.step(generator.integers(0, 6, len(LEVEL_NAMES))).observation
     assert seen <= set(CELLS)
     assert len(seen) > 30

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +19,20 @@ import pytest
 import ray
 
 from r2a.cli import main
+from r2a.config import override
 from r2a.errors import UserError
-from r2a.experiments.games.presets import MINATAR_SMOKE, arm
+from r2a.experiments.minatar import SMOKE
+from r2a.experiments.presets import arm
 from r2a.training.checkpoint import latest_checkpoint, read_checkpoint
+from r2a.training.cluster.processes import put_together
+from r2a.training.cluster.run import ClusterRun
+from r2a.training.learning import Learner
 from r2a.training.metrics import read_metrics
-from r2a.training.online.acting import Chunk
-from r2a.training.online.cluster.processes import put_together
-from r2a.training.online.cluster.run import ClusterRun
-from r2a.training.online.learning import Learner
-from r2a.training.online.loop import OnlineRun
-from r2a.training.online.train import pace_of, train
+from r2a.training.online import Chunk, OnlineRun, pace_and_scores
+from r2a.training.train import train
 
 pytestmark = pytest.mark.xdist_group("ray")
-PLAIN = arm(MINATAR_SMOKE, "r2d2")
+PLAIN = arm(SMOKE, "r2d2")
 
 
 def chunk(lanes: int, rows: int, number: int) -> Chunk:
@@ -109,12 +109,13 @@ def test_players_and_learner_are_replaced_when_they_are_killed(tmp_path: Path, m
         assert run.counts.updates == saved
         for one, other in zip(jax.tree.leaves(run.agent), jax.tree.leaves(alone.agent), strict=True):
             assert np.array_equal(one, other)
-        figures = [run.turn() for _ in range(5)]
+        steps = [run.turn().metrics for _ in range(5)]
         assert run.counts.updates > saved
-        assert all(np.isfinite(value) for step in figures for value in step.values())
+        assert all(np.isfinite(value) for step in steps for value in step.values())
         run._learnt()
-        assert pace_of(run)["rl/samples_per_insert"] == pytest.approx(PLAIN.acting.samples_per_insert, abs=0.1)
-        assert run.finished()
+        pace = pace_and_scores(run.config, run.counts, [])
+        assert pace["rl/samples_per_insert"] == pytest.approx(PLAIN.acting.samples_per_insert, abs=0.1)
+        assert any("rl/score" in step for step in steps)
         agent = run.agent
         assert not np.array_equal(jax.tree.leaves(agent)[0], jax.tree.leaves(Learner(PLAIN, run.spec).agent)[0])
 
@@ -124,7 +125,7 @@ def test_players_and_learner_are_replaced_when_they_are_killed(tmp_path: Path, m
         alone.close()
         run.turn()
 
-        monkeypatch.setattr("r2a.training.online.cluster.run.ROUNDS", 1)
+        monkeypatch.setattr("r2a.training.cluster.run.ROUNDS", 1)
         kill_learner(run)
         run._learnt()
         kill_learner(run)
@@ -143,13 +144,18 @@ def test_processes_that_do_not_answer_are_replaced_and_a_broken_step_is_reported
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # one of our own is one of our own
-    learner = replace(PLAIN.learner, learning_rate=1e30)
-    acting = replace(MINATAR_SMOKE.acting, refresh_turns=2)
-    late = replace(MINATAR_SMOKE.replay, minimum=100)  # nothing breaks before there is something to learn from
-    config = replace(MINATAR_SMOKE, seed=5, learner=learner, acting=acting, replay=late, steps=2000, evaluate_every=400)
+    changes = {
+        "learner.learning_rate": 1e30,
+        "acting.refresh_turns": 2,
+        "seed": 5,
+        "steps": 2000,
+        "evaluate_every": 400,
+    }
+    # Nothing breaks before there is something to learn from.
+    config = override(SMOKE, {**changes, "replay.minimum": 100})
     run = ClusterRun(config, players=2, patience=20.0)
     try:
-        ages = [run.turn()["retrieval/age"] for _ in range(3)]
+        ages = [run.turn().metrics["retrieval/age"] for _ in range(3)]
         assert ages == [40, 80, 120]  # drawn anew after every turn, it would be 80 from the second on
         stopped = process_of(run.players[1]), process_of(run.learner)
         for process in stopped:
@@ -162,7 +168,7 @@ def test_processes_that_do_not_answer_are_replaced_and_a_broken_step_is_reported
         assert process_of(run.players[1]) != stopped[0]
         assert process_of(run.learner) != stopped[1]
         with pytest.raises(UserError, match=r".* became (nan|inf) in update \d+.*not_finite.*learning-rate"):
-            train(config, tmp_path / "run", make=lambda config, scratch: run)
+            train(run, tmp_path / "run")
     finally:
         if ray.is_initialized():
             run.close()
@@ -193,7 +199,7 @@ def test_the_command_joins_a_cluster_goes_on_after_an_interrupt_and_leaves_nothi
         env=environment,
         start_new_session=True,
     )
-    options = ["--preset", "smoke", "--game", "breakout", "--steps", "2000", "--name", "joined"]
+    options = ["--preset", "smoke", "--env.game", "breakout", "--steps", "2000", "--name", "joined"]
 
     def start(address: str, *arguments: str) -> subprocess.Popen[str]:
         spread = ["--ray-address", address, "--players", "2"]
@@ -238,7 +244,7 @@ def test_the_command_joins_a_cluster_goes_on_after_an_interrupt_and_leaves_nothi
 
 
 def test_what_cannot_be_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(UserError, match=r"acting.lanes is 4.*players = 3"):
+    with pytest.raises(UserError, match=r"acting.num-envs is 4.*players = 3"):
         ClusterRun(PLAIN, players=3)
     arguments = ["train", "minatar", "--preset", "smoke", "--runs", str(tmp_path), "--ray-address", "127.0.0.1:1"]
     assert main(arguments) == 2

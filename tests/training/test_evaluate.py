@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from small import agent_config, make_agent, make_retrieval_batch
 
-from r2a.training.evaluate.sources import corrupt_values
+from r2a.training.evaluate import corrupt_values
 
 
 @pytest.fixture(scope="module")

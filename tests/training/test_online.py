@@ -6,6 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from r2a.training.online.acting import epsilon_ladder
+from r2a.training.online.batches import learning_batch, sequences_of
+from r2a.training.online.learning import draw
+from r2a.training.online.loop import GAMES, OnlineRun
 
 from r2a.config import (
     ActingConfig,
@@ -21,10 +25,6 @@ from r2a.config import (
     RetrievalConfig,
 )
 from r2a.errors import UserError
-from r2a.training.online.acting import epsilon_ladder
-from r2a.training.online.batches import learning_batch, sequences_of
-from r2a.training.online.learning import draw
-from r2a.training.online.loop import GAMES, OnlineRun
 
 PERIOD, TRACE, LANES = 5, 10, 4
 RETRIEVAL = RetrievalConfig(

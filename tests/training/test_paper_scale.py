@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
+from gymnasium.spaces import Box, Discrete
 
 from r2a.agents.objectives import LearningBatch
-from r2a.config import OnlineConfig
-from r2a.environments.lanes import LanesSpec
-from r2a.experiments.games.presets import ATARI_PAPER
-from r2a.training.online.batches import StoredStates, learning_batch
-from r2a.training.online.learning import initial_state, learn
-from r2a.training.online.loop import make_replay
+from r2a.config import RunConfig, override
+from r2a.environments.api import EnvSpec
+from r2a.experiments.atari import PAPER
+from r2a.training.learning import StoredStates, initial_state, learn, learning_batch
+from r2a.training.online import make_replay
 
-SPEC = LanesSpec("atari", "frostbite", (84, 84), np.dtype(np.uint8), tuple(f"action {i}" for i in range(18)), 27_000)
+SPEC = EnvSpec("atari", ("frostbite",), Box(0, 255, (84, 84), np.uint8), Discrete(18), 27_000)
 
 
-def blank_batch(config: OnlineConfig, states: StoredStates) -> LearningBatch:
+def blank_batch(config: RunConfig, states: StoredStates) -> LearningBatch:
     """As the replay delivers it, but for its numbers."""
-    small = replace(config, replay=replace(config.replay, capacity=2_000, minimum=1_000))
-    replay = make_replay(replace(small, acting=replace(config.acting, lanes=1)), SPEC, states.size, None)
-    learnt, read = replay.blank(config.batch_size), replay.blank(config.agent.retrieval.trajectories)
+    changes = {"replay.capacity": 2_000, "replay.minimum": 1_000, "acting.num_envs": 1}
+    replay = make_replay(override(config, changes), SPEC, states.size, None)
+    learnt, read = replay.blank(config.from_replay.batch_size), replay.blank(config.agent.retrieval.trajectories)
     return learning_batch(learnt, read, config.replay.burn_in, states)
 
 
 def test_the_whole_update_fits_together():
-    state = jax.eval_shape(lambda: initial_state(ATARI_PAPER, SPEC))
+    state = jax.eval_shape(lambda: initial_state(PAPER, SPEC))
     agent = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), state.params)
     states = StoredStates.of(agent)
     assert states.size == 512 + 2 * 8 * 512 + 1  # memory, slots and what they read, age
-    one = blank_batch(replace(ATARI_PAPER, batch_size=1), states)
+    one = blank_batch(override(PAPER, {"batch_size": 1}), states)
     sizes = {"sequences": 64, "retrieval": 448}
 
     def whole(name: str, leaf: jax.Array) -> jax.ShapeDtypeStruct:
@@ -45,20 +43,15 @@ def test_the_whole_update_fits_together():
     )
     assert batch.sequences.frames.observation.shape == (1, 64, 81, 4, 84, 84)
     assert batch.retrieval.trajectories.observation.shape == (1, 448, 80, 4, 84, 84)
-    after, metrics, priority = jax.eval_shape(lambda s, b: learn(s, b, ATARI_PAPER.learner), state, batch)
+    after, metrics, priority = jax.eval_shape(lambda s, b: learn(s, b, PAPER.learner), state, batch)
     assert priority.shape == (64,)
     assert jax.tree.map(lambda leaf: leaf.shape, after) == jax.tree.map(lambda leaf: leaf.shape, state)
     assert {"rl/loss", "retrieval/kl", "aux/action"} <= metrics.keys()
 
 
 def test_one_real_update_at_full_width():
-    retrieval = replace(ATARI_PAPER.agent.retrieval, trajectories=3, k_traj=2)
-    config = replace(
-        ATARI_PAPER,
-        agent=replace(ATARI_PAPER.agent, retrieval=retrieval),
-        replay=replace(ATARI_PAPER.replay, trace=5, period=5),
-        batch_size=1,
-    )
+    few = {"agent.retrieval.trajectories": 3, "agent.retrieval.k_traj": 2, "batch_size": 1}
+    config = override(PAPER, {**few, "replay.trace": 5, "replay.period": 5})
     state = initial_state(config, SPEC)
     batch = blank_batch(config, StoredStates.of(state.params))
     random = np.random.default_rng(0)

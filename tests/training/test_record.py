@@ -7,37 +7,42 @@ import jax
 import numpy as np
 import pytest
 
-from r2a.config import DataConfig, RunConfig
+from r2a.config import RunConfig, override
 from r2a.data.dataset import RETRIEVAL
 from r2a.data.retrieval_batch import load_resident
-from r2a.environments.gridroboman import ACTION_NAMES, TASK_NAMES
+from r2a.environments.gridroboman.dynamics import ACTION_NAMES
+from r2a.environments.gridroboman.reference import Game
+from r2a.environments.registry import world_of
 from r2a.errors import UserError
-from r2a.experiments.gridroboman.presets import SMOKE, arm
+from r2a.experiments.gridroboman import SMOKE
+from r2a.experiments.presets import arm
 from r2a.training import record
-from r2a.training.collect.gridroboman import ScriptedConfig, collect
+from r2a.training.collect import collect
 from r2a.training.offline import initial_state
 from r2a.training.record import record_episode
+from r2a.training.runs import settle
 
-NUM_TASKS = 3
-READING = SMOKE
-OTHERWISE = replace(
+TASKS = ("lift red", "touch blue", "red close to blue")  # neither the first of all nor in their order
+READING = override(SMOKE, {"data.tasks": TASKS})
+OTHERWISE = override(
     READING,
-    agent=replace(SMOKE.agent, retrieval=replace(SMOKE.agent.retrieval, ranking="attention", segment="random")),
-    data=replace(SMOKE.data, task_input="one_hot"),
+    {"agent.retrieval.ranking": "attention", "agent.retrieval.segment": "random", "data.task_input": "one_hot"},
 )
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
-    return collect(ScriptedConfig(episodes=40, num_tasks=NUM_TASKS), tmp_path_factory.mktemp("data") / "tiny")
+    settings = replace(world_of("gridroboman").collect, tasks=TASKS, episodes=40)
+    return collect("gridroboman", settings, tmp_path_factory.mktemp("data") / "tiny")
 
 
 @pytest.fixture(scope="module")
 def play(dataset):
-    data = load_resident(dataset, DataConfig(num_tasks=NUM_TASKS, tasks_per_step=1))
+    data = load_resident(dataset, READING.data)
     agent_of = cache(lambda config: initial_state(config, dataset).params)
 
     def play(config: RunConfig, task: int, retrieve_from: int, seed: int = 0):
+        config, _ = settle(config, dataset)
         key = jax.random.key(seed)
         return record_episode(agent_of(config), data, config, task=task, retrieve_from=retrieve_from, key=key)
 
@@ -83,8 +88,12 @@ def test_the_episode_is_one_of_the_environment(play):
     episode = play(READING, task=1, retrieve_from=1)
     assert episode.observations.shape == (51, 11)
     assert episode.q_values.shape == (50, len(ACTION_NAMES))
-    assert episode.solved.shape == (50, len(TASK_NAMES))
+    assert episode.solved.shape == (50, len(TASKS))
     np.testing.assert_array_equal(episode.rewards, episode.solved[:, 1])
+    game = Game(episode.observations[0], TASKS)  # the same game told a second time, and the tasks by their names
+    for step, action in enumerate(episode.actions):
+        np.testing.assert_array_equal(game.play(int(action)), episode.solved[step])
+        np.testing.assert_array_equal(game.observe(), episode.observations[step + 1])
     np.testing.assert_array_equal(episode.actions, episode.q_values.argmax(1))
     moved = np.abs(np.diff(episode.observations[:, 6:8].astype(int), axis=0)).sum(1)
     assert (moved[episode.actions > 3] == 0).all()
@@ -98,7 +107,7 @@ def test_an_agent_that_reads_nothing_is_recorded_too(play):
     assert episode.actions.shape == (50,)
 
 
-@pytest.mark.parametrize(("task", "retrieve_from"), [(30, 0), (-1, 0), (0, NUM_TASKS), (0, -1)])
+@pytest.mark.parametrize(("task", "retrieve_from"), [(len(TASKS), 0), (-1, 0), (0, len(TASKS)), (0, -1)])
 def test_tasks_that_do_not_exist_are_refused(task, retrieve_from, play):
     with pytest.raises(UserError, match="There is no task number"):
         play(READING, task, retrieve_from)

@@ -14,17 +14,17 @@ import jax
 import numpy as np
 import pytest
 from PIL import Image
+from r2a.experiments.games.presets import MINATAR_SMOKE, PRESETS, arm
+from r2a.training.online.learning import initial_state, learn
+from r2a.training.online.loop import OnlineRun
+from r2a.training.online.worlds import with_game
 from test_resume import stop_midway, without_times
 
 from r2a.cli import main
 from r2a.errors import UserError
-from r2a.experiments.games.presets import MINATAR_SMOKE, PRESETS, arm
 from r2a.training.checkpoint import latest_checkpoint, load_checkpoint
 from r2a.training.metrics import read_metrics
 from r2a.training.online import learning, train
-from r2a.training.online.learning import initial_state, learn
-from r2a.training.online.loop import OnlineRun
-from r2a.training.online.worlds import with_game
 
 PLAIN = arm(with_game(MINATAR_SMOKE, "breakout"), "r2d2")
 
