@@ -6,10 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from r2a.training.online.acting import epsilon_ladder
-from r2a.training.online.batches import learning_batch, sequences_of
-from r2a.training.online.learning import draw
-from r2a.training.online.loop import GAMES, OnlineRun
 
 from r2a.config import (
     ActingConfig,
@@ -17,16 +13,20 @@ from r2a.config import (
     AuxiliaryConfig,
     CoreConfig,
     EncoderConfig,
+    FromReplay,
     HeadConfig,
     LearnerConfig,
-    MinAtarConfig,
-    OnlineConfig,
     ReplayConfig,
     RetrievalConfig,
+    RunConfig,
+    override,
 )
+from r2a.environments.minatar import MinAtarSettings
 from r2a.errors import UserError
+from r2a.training.learning import draw, learning_batch, sequences_of
+from r2a.training.online import GAMES, OnlineRun, epsilon_ladder
 
-PERIOD, TRACE, LANES = 5, 10, 4
+PERIOD, TRACE, ENVS = 5, 10, 4
 RETRIEVAL = RetrievalConfig(
     slots=2,
     slot_size=8,
@@ -39,8 +39,9 @@ RETRIEVAL = RetrievalConfig(
     summary_size=8,
     auxiliary=AuxiliaryConfig(bins=5, low=-2.0, high=2.0),
 )
-SMALL = OnlineConfig(
-    minatar=MinAtarConfig(game="breakout"),
+SMALL = RunConfig(
+    environment="minatar",
+    env=MinAtarSettings(game="breakout"),
     agent=AgentConfig(
         encoder=EncoderConfig(features="minatar", hidden=(8,)),
         core=CoreConfig(kind="gru", size=8),
@@ -48,9 +49,11 @@ SMALL = OnlineConfig(
         head=HeadConfig(attention_heads=2),
     ),
     learner=LearnerConfig(loss="squashed_q_lambda", target_period=2),
-    replay=ReplayConfig(capacity=200, minimum=30, trace=TRACE, period=PERIOD),
-    batch_size=4,
-    acting=ActingConfig(lanes=LANES, steps_per_turn=10, samples_per_insert=1.0),
+    experience=FromReplay(
+        ReplayConfig(capacity=200, minimum=30, trace=TRACE, period=PERIOD),
+        ActingConfig(num_envs=ENVS, steps_per_turn=10, samples_per_insert=1.0),
+        batch_size=4,
+    ),
     steps=400,
     evaluate_every=400,
     checkpoint_every=400,
@@ -58,7 +61,7 @@ SMALL = OnlineConfig(
 
 
 def variant(name):
-    return replace(SMALL, agent=replace(SMALL.agent, retrieval=replace(RETRIEVAL, variant=name)))
+    return override(SMALL, {"agent.retrieval.variant": name})
 
 
 def same(one, two):
@@ -69,8 +72,8 @@ def same(one, two):
 def test_the_state_stored_with_a_sequence_is_the_one_its_frames_lead_to(name):
     """From one sequence's stored state, its frames lead to the state stored with the sequence one period later."""
     run = OnlineRun(variant(name))
-    run.actors.play(run.learner.agent, None, 18, run.act_key, 0)  # lanes are no longer at the starts of their episodes
-    chunk = run.actors.play(run.learner.agent, None, 60, run.act_key, 1000)
+    run.actors.play(run.learner.agent, None, 18, 0)  # environments are no longer at the starts of their episodes
+    chunk = run.actors.play(run.learner.agent, None, 60, 1000)
     started = chunk.is_first.argmax(1)
     present = chunk.present & (np.arange(chunk.present.shape[1]) >= started[:, None])
     run.replay.add(*chunk._replace(present=present))
@@ -83,9 +86,9 @@ def test_the_state_stored_with_a_sequence_is_the_one_its_frames_lead_to(name):
         later = places.get((episode, step + PERIOD))
         if later is None or step == 0:  # at an episode's start slots are drawn anew
             continue
-        start, frames = jax.tree.map(lambda column, i=i: column[i], (sequences.start, sequences.frames))
+        start, frames = jax.tree.map(lambda column, i=i: column[i], (sequences.initial_state, sequences.frames))
         reached = unroll(start, frames.at(slice(PERIOD)))
-        stored = jax.tree.map(lambda column, later=later: column[later], sequences.start)
+        stored = jax.tree.map(lambda column, later=later: column[later], sequences.initial_state)
         for one, two in zip(jax.tree.leaves(reached), jax.tree.leaves(stored), strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-5)
         compared += 1
@@ -95,7 +98,7 @@ def test_the_state_stored_with_a_sequence_is_the_one_its_frames_lead_to(name):
 def test_what_is_learnt_from_is_what_was_done():
     """Every sequence is a segment of one episode of its lane: frames, actions, rewards and where it ends."""
     run = OnlineRun(variant("none"))
-    chunk = run.actors.play(run.learner.agent, None, 40, run.act_key, 0)
+    chunk = run.actors.play(run.learner.agent, None, 40, 0)
     run.replay.add(*chunk)
     sampled = run.replay.sample(50, np.random.default_rng(0))
     for i, (lane, step) in enumerate(zip(sampled.env.tolist(), sampled.step.tolist(), strict=True)):
@@ -126,7 +129,7 @@ def test_a_run_is_a_function_of_its_seed(name):
     def play(seed):
         run = OnlineRun(replace(variant(name), seed=seed))
         for _ in range(8):
-            metrics = run.turn()
+            metrics = run.turn().metrics
         assert run.counts.updates > 0
         assert all(np.isfinite(value) for value in metrics.values())
         return run
@@ -141,25 +144,19 @@ def test_cheaper_and_richer_ways_to_retrieve_learn_online():
     """By return, from similar states, twice per step, on two time scales; after a burn-in; actors read what is old."""
     retrieval = replace(RETRIEVAL, ranking="return", num_neighbours=3, k_states=3)
     retrieval = replace(retrieval, retrievals_per_step=2, slot_periods=(1, 3))
-    run = OnlineRun(
-        replace(
-            SMALL,
-            agent=replace(SMALL.agent, retrieval=retrieval),
-            replay=replace(SMALL.replay, burn_in=3, trace=7),
-            acting=replace(SMALL.acting, refresh_turns=2),
-        )
-    )
-    ages = [run.turn()["retrieval/age"] for _ in range(8)]
+    changes = {"replay.burn_in": 3, "replay.trace": 7, "acting.refresh_turns": 2}
+    run = OnlineRun(override(SMALL, {"agent.retrieval": retrieval, **changes}))
+    ages = [run.turn().metrics["retrieval/age"] for _ in range(8)]
     assert ages == [40.0, 80.0] * 4
     assert run.counts.updates > 2
-    assert all(np.isfinite(value) for value in run.turn().values())
+    assert all(np.isfinite(value) for value in run.turn().metrics.values())
 
 
 def test_samples_per_insert_is_held():
-    run = OnlineRun(replace(variant("none"), acting=replace(SMALL.acting, samples_per_insert=2.0)))
+    run = OnlineRun(override(variant("none"), {"acting.samples_per_insert": 2.0}))
     for _ in range(20):
         run.turn()
-        owed = (run.counts.sequences - SMALL.replay.minimum) * 2.0 / SMALL.batch_size
+        owed = (run.counts.sequences - SMALL.replay.minimum) * 2.0 / SMALL.from_replay.batch_size
         assert run.counts.updates == (max(int(owed), 0) if run.replay.ready else 0)
     assert run.counts.updates > 20
 
@@ -177,22 +174,22 @@ def test_actors_read_nothing_before_the_replay_is_ready_and_the_newest_parameter
 
 
 def test_the_ladder_of_curiosity():
-    ladder = epsilon_ladder(ActingConfig(lanes=8))
+    ladder = epsilon_ladder(ActingConfig(num_envs=8))
     np.testing.assert_allclose(ladder[[0, -1]], [0.4, 0.4**8], rtol=1e-6)
     assert np.all(np.diff(ladder) < 0)
-    np.testing.assert_allclose(epsilon_ladder(ActingConfig(lanes=1)), [0.4], rtol=1e-6)
+    np.testing.assert_allclose(epsilon_ladder(ActingConfig(num_envs=1)), [0.4], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
     ("changes", "option"),
     [
         ({"steps": 41}, "steps"),
-        ({"replay": replace(SMALL.replay, minimum=10)}, "replay.minimum"),
+        ({"replay.minimum": 10}, "replay.minimum"),
     ],
 )
 def test_impossible_settings_are_refused_in_one_sentence(changes, option):
     with pytest.raises(UserError, match=f"^{option} is"):
-        replace(SMALL, **changes)
+        override(SMALL, changes)
 
 
 @pytest.mark.parametrize("name", ["none", "full"])

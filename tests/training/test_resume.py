@@ -175,7 +175,7 @@ def test_a_full_disk_stops_the_run_and_keeps_the_last_checkpoint(place: Path, tm
         (["nonsense"], "nonsense"),
         (["train", "--preset", "huge"], "huge"),
         (["train", "checkers"], "There is no environment 'checkers'"),
-        (["train", "--steps", "40", "minatar"], "`r2a train minatar [OPTIONS]`"),
+        (["train", "--name", "mine", "minatar"], "`r2a train minatar [OPTIONS]`"),
         (["train", "--resume", "no/such/run"], "no/such/run"),
         (["evaluate", "--json", "no/such/run"], "`r2a evaluate no/such/run [OPTIONS]`"),
         (["sweep", "gridroboman", "--workers", "0"], "--workers"),

@@ -14,26 +14,28 @@ import jax
 import numpy as np
 import pytest
 from PIL import Image
-from r2a.experiments.games.presets import MINATAR_SMOKE, PRESETS, arm
-from r2a.training.online.learning import initial_state, learn
-from r2a.training.online.loop import OnlineRun
-from r2a.training.online.worlds import with_game
 from test_resume import stop_midway, without_times
 
 from r2a.cli import main
+from r2a.config import override
 from r2a.errors import UserError
+from r2a.experiments.minatar import SMOKE
+from r2a.experiments.presets import arm, preset
+from r2a.training import learning
 from r2a.training.checkpoint import latest_checkpoint, load_checkpoint
+from r2a.training.learning import initial_state, learn
 from r2a.training.metrics import read_metrics
-from r2a.training.online import learning, train
+from r2a.training.online import OnlineRun, load_run
+from r2a.training.train import train
 
-PLAIN = arm(with_game(MINATAR_SMOKE, "breakout"), "r2d2")
+PLAIN = arm(SMOKE, "r2d2")
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which an agent that reads has learnt a little."""
     folder = tmp_path_factory.mktemp("online")
-    options = ["--preset", "smoke", "--game", "breakout", "--runs", str(folder), "--no-tensorboard"]
+    options = ["--preset", "smoke", "--env.game", "breakout", "--runs", str(folder), "--no-tensorboard"]
     assert main(["train", "minatar", *options]) == 0
     return folder
 
@@ -54,32 +56,30 @@ def test_a_run_says_how_it_went(trained: Path):
 
 def test_a_trained_agent_is_evaluated_and_filmed(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     run = str(trained / "ra_r2d2-breakout-0")
-    assert main(["evaluate", run, "--json", "--film", str(tmp_path / "film.gif")]) == 0
+    assert main(["evaluate", run, "--json", "--videos", str(tmp_path / "videos")]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert len(result["scores"]) == MINATAR_SMOKE.play.episodes
+    assert len(result["scores"]) == SMOKE.evaluation.episodes
     assert result["score"] == pytest.approx(np.mean(result["scores"]))
     last = read_metrics(run)[-1]
     assert result["score"] == last["eval/score"]  # the checkpoint holds all that the score depends on
-    with Image.open(tmp_path / "film.gif") as film:
+    with Image.open(tmp_path / "videos" / "breakout.gif") as film:
         middle = sorted(zip(result["scores"], result["lengths"], strict=True))[0]
         assert film.n_frames <= middle[1] + 1
         assert film.n_frames > 1
     assert main(["evaluate", run, "--episodes", "3"]) == 0
     assert "breakout" in capsys.readouterr().out
-    assert main(["evaluate", run, "--film", str(tmp_path / "game.mp4")]) == 2
-    assert "should end in .gif" in capsys.readouterr().err
-    assert main(["evaluate", f"{run}-misspelt", "--film", str(tmp_path / "game.gif")]) == 2
+    assert main(["evaluate", f"{run}-misspelt", "--videos", str(tmp_path / "others")]) == 2
     assert "is not a run folder" in capsys.readouterr().err
 
 
 def test_what_is_read_can_be_swapped_and_must_fit(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     run = trained / "ra_r2d2-breakout-0"
-    train.train(arm(with_game(MINATAR_SMOKE, "freeway"), "r2d2"), tmp_path / "freeway")
-    own, other = train.load_run(run), train.load_run(run)
+    train(OnlineRun(override(PLAIN, {"env.game": "freeway"})), tmp_path / "freeway")
+    own, other = load_run(run), load_run(run)
     other.read_from(own.replay)
     assert not np.array_equal(own.encoded.states, other.encoded.states)  # it does not begin with the agent's memory
     assert main(["evaluate", str(run), "--retrieve-from", str(tmp_path / "freeway")]) == 2
-    assert "plays freeway" in capsys.readouterr().err
+    assert "is about freeway" in capsys.readouterr().err
     for option in (("--retrieve-from", str(run)), ("--values", "shuffled")):
         assert main(["evaluate", str(tmp_path / "freeway"), *option]) == 2
         assert f"reads nothing: {option[0]} makes no difference" in capsys.readouterr().err
@@ -92,7 +92,7 @@ def test_a_run_that_is_interrupted_and_then_killed_goes_on_as_if_it_had_not_stop
         command = [sys.executable, "-m", "r2a.cli", "train", *options]
         return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
-    new = ("minatar", "--preset", "smoke", "--game", "breakout", "--steps", "1200", "--name")
+    new = ("minatar", "--preset", "smoke", "--env.game", "breakout", "--steps", "1200", "--name")
     whole = start(*new, "whole")
     assert whole.wait(timeout=600) == 0, whole.communicate()[0]
     folder, options = tmp_path / "runs" / "stopped", (*new, "stopped")
@@ -126,7 +126,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_what_led_there(tmp_pat
     monkeypatch.setattr(learning, "learn", breaks)
     config = replace(PLAIN, checkpoint_every=40)
     with pytest.raises(UserError, match=r"rl/loss became nan in update 5.*not_finite.*learning-rate"):
-        train.train(config, tmp_path / "run")
+        train(OnlineRun(config), tmp_path / "run")
     good = latest_checkpoint(tmp_path / "run")
     assert good is not None
     run = OnlineRun(config)
@@ -141,12 +141,11 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_what_led_there(tmp_pat
 
 
 def test_frames_that_are_too_many_for_the_memory_are_kept_on_the_disk(tmp_path):
-    small = replace(PLAIN, replay=replace(PLAIN.replay, memory_share=1e-9))
-    run = train.train(small, tmp_path / "on_disk")
-    assert isinstance(run, OnlineRun)
+    run = OnlineRun(override(PLAIN, {"replay.memory_share": 1e-9}), tmp_path)
+    train(run, tmp_path / "on_disk")
     assert isinstance(run.replay.observation.base, np.memmap)
-    in_memory = train.train(PLAIN, tmp_path / "in_memory")
-    assert isinstance(in_memory, OnlineRun)
+    in_memory = OnlineRun(PLAIN)
+    train(in_memory, tmp_path / "in_memory")
     assert in_memory.replay.observation.base is None
     for one, other in zip(jax.tree.leaves(run.agent), jax.tree.leaves(in_memory.agent), strict=True):
         assert np.array_equal(one, other)
@@ -168,20 +167,20 @@ def test_a_full_disk_stops_the_run_and_keeps_the_last_checkpoint(tmp_path, monke
 
     monkeypatch.setattr(OnlineRun, "save", full)
     with pytest.raises(UserError, match=r"Cannot write .*too large for this disk or your limits"):
-        train.train(config, tmp_path / "run")
+        train(OnlineRun(config), tmp_path / "run")
     monkeypatch.undo()
     newest = latest_checkpoint(tmp_path / "run")
     assert newest is not None
     assert newest.name == "step_00000160"
-    run = train.train(config, tmp_path / "run", resume=True)
+    run = train(OnlineRun(config), tmp_path / "run", resume=True)
     assert run.steps == config.steps
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["minatar", "--game", "chess"], "no such game"),
-        (["atari", "--game", "pongg"], "choose pong"),
+        (["minatar", "--env.game", "chess"], "There is no MinAtar game 'chess'"),
+        (["atari", "--env.game", "pongg"], "did you mean pong"),
         (["minatar", "--agent", "ppo"], "choose one of ra_r2d2, r2d2, ra_r2d2_slots_only"),
         (["minatar", "--preset", "paper"], "no preset 'paper'; choose one of laptop, smoke"),
         (["minatar", "--steps", "41"], "multiple of"),
@@ -206,18 +205,18 @@ def test_bad_input_is_refused_in_one_sentence(options, message, capsys, tmp_path
 
 def test_only_the_same_run_is_gone_on_with(trained: Path):
     with pytest.raises(UserError, match="other settings"):
-        train.train(PLAIN, trained / "ra_r2d2-breakout-0", resume=True)
+        train(OnlineRun(PLAIN), trained / "ra_r2d2-breakout-0", resume=True)
 
 
-@pytest.mark.parametrize("world", PRESETS)
-def test_presets_learn_in_their_world(world, tmp_path):
-    config = arm(PRESETS[world]["smoke"], "ra_r2d2" if world == "atari" else "r2d2")
-    run = train.train(config, tmp_path / "run")
+@pytest.mark.parametrize(("world", "game"), [("atari", "pong"), ("minatar", "breakout")])
+def test_presets_learn_in_their_world(world, game, tmp_path):
+    run = OnlineRun(arm(preset(world, "smoke"), "ra_r2d2" if world == "atari" else "r2d2"))
+    train(run, tmp_path / "run")
     last = read_metrics(tmp_path / "run")[-1]
     assert run.counts.updates > 0
     assert ("eval/human_normalised" in last) == (world == "atari")
-    assert main(["evaluate", str(tmp_path / "run"), "--film", str(tmp_path / "game.gif")]) == 0
-    with Image.open(tmp_path / "game.gif") as film:
+    assert main(["evaluate", str(tmp_path / "run"), "--videos", str(tmp_path / "videos")]) == 0
+    with Image.open(tmp_path / "videos" / f"{game}.gif") as film:
         assert getattr(film, "n_frames", 1) > 10
 
 
@@ -227,5 +226,5 @@ def test_nothing_is_compiled_twice():
     while run.counts.updates < 3:
         run.turn()
     assert learn._cache_size() == 1
-    reading = initial_state(MINATAR_SMOKE, run.actors.lanes.spec)
+    reading = initial_state(SMOKE, run.actors.env.spec)
     assert not [leaf for leaf in jax.tree.leaves(reading) if getattr(leaf, "weak_type", False)]
