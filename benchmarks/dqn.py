@@ -17,7 +17,7 @@ from benchmarks.bounds import matmul_gflop
 from benchmarks.workers import PEERS_PYTHON, Worker, WorkerError, interleave, serve, timed
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning
-from r2a.config import AgentConfig, DataConfig, EncoderConfig, RetrievalConfig, RunConfig
+from r2a.config import AgentConfig, DataConfig, EncoderConfig, FromDataset, RetrievalConfig, RunConfig
 from r2a.data.retrieval_batch import EpisodeTable, ResidentData
 from r2a.training.offline import learner_steps
 
@@ -53,7 +53,7 @@ def random_episodes(tasks: int, per_task: int, seed: int = 0) -> ResidentData:
 def dqn_config(width: int, batch: int) -> RunConfig:
     """The plain agent of the paper's baseline, at the given size."""
     agent = AgentConfig(encoder=EncoderConfig(hidden=(width, width)), retrieval=RetrievalConfig(variant="none"))
-    return RunConfig(agent=agent, data=DataConfig(num_tasks=1, tasks_per_step=1, batch_size=batch))
+    return RunConfig(agent=agent, experience=FromDataset(DataConfig(num_tasks=1, tasks_per_step=1, batch_size=batch)))
 
 
 def serve_updates(width: int, batch: int, updates: int) -> None:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from r2a.environments.gridroboman import GRIDROBOMAN, SPEC, TASK_NAMES
+from r2a.environments.gridroboman.env import GRIDROBOMAN, SPEC
 from r2a.environments.gridroboman.reference import Game
 
 BOARDS = 1024
@@ -23,8 +23,8 @@ def _random_episodes(key: jax.Array, tasks: jax.Array) -> tuple[jax.Array, jax.A
     reset_key, action_key = jax.random.split(key)
     states = jax.vmap(GRIDROBOMAN.reset)(jax.random.split(reset_key, len(tasks)))
     # 16 random bits per action, drawn for the whole episode at once; the bias is below 1e-4.
-    bits = jax.random.bits(action_key, (SPEC.episode_length, len(tasks)), jnp.uint16).astype(jnp.uint32)
-    actions = ((bits * SPEC.num_actions) >> 16).astype(jnp.int8)
+    bits = jax.random.bits(action_key, (SPEC.max_steps, len(tasks)), jnp.uint16).astype(jnp.uint32)
+    actions = ((bits * SPEC.action_size) >> 16).astype(jnp.int8)
 
     def step(states, action):
         states, reward = jax.vmap(GRIDROBOMAN.step)(states, action, tasks)
@@ -39,12 +39,12 @@ def _fast_steps(keys: list[jax.Array], tasks: jax.Array) -> int:
     for key in keys:
         outcome = _random_episodes(key, tasks)
     jax.block_until_ready(outcome)
-    return len(keys) * len(tasks) * SPEC.episode_length
+    return len(keys) * len(tasks) * SPEC.max_steps
 
 
 def _pycolab_steps(starts: np.ndarray, actions: np.ndarray) -> int:
     for episode, start in enumerate(starts):
-        game = Game(start, [TASK_NAMES[episode % len(TASK_NAMES)]])
+        game = Game(start, [SPEC.tasks[episode % len(SPEC.tasks)]])
         for action in actions[episode]:
             game.play(int(action))
             game.observe()
@@ -60,10 +60,10 @@ def _steps_per_cpu_second(work: Callable[[], int]) -> float:
 def run(quick: bool = False) -> dict[str, float]:
     """Measure both; random actions, with resets, observations and rewards; medians over interleaved repeats."""
     repeats, calls, games = (3, 20, 4) if quick else (9, 200, 20)
-    tasks = jnp.arange(BOARDS, dtype=jnp.int8) % SPEC.num_tasks
+    tasks = jnp.arange(BOARDS, dtype=jnp.int8) % len(SPEC.tasks)
     keys = list(jax.random.split(jax.random.key(0), calls))
     starts = np.asarray(jax.vmap(lambda key: GRIDROBOMAN.observe(GRIDROBOMAN.reset(key)))(jnp.stack(keys[:games])))
-    actions = np.random.default_rng(0).integers(SPEC.num_actions, size=(games, SPEC.episode_length))
+    actions = np.random.default_rng(0).integers(SPEC.action_size, size=(games, SPEC.max_steps))
     _fast_steps(keys[:1], tasks)  # compiles
 
     fast, pycolab = [], []

@@ -1,4 +1,4 @@
-"""Atari's lanes against ale-py's vector environment, in frames per second of CPU time.
+"""Our Atari against ale-py's vector environment, in frames per second of CPU time.
 
 Ours are seeded by episode, as exact resumption needs; the other is measured with episodes that are seeded, too, and as
 it is shipped, where they are not.
@@ -14,23 +14,28 @@ from collections.abc import Callable
 import ale_py
 import numpy as np
 
-from r2a.config import AtariConfig, MinAtarConfig
-from r2a.environments.atari.lanes import make_atari
-from r2a.environments.games import GameLanes
-from r2a.environments.minatar.lanes import make_minatar
+from r2a.environments.api import VectorEnv
+from r2a.environments.atari import AtariSettings
+from r2a.environments.minatar import MinAtarSettings
+from r2a.environments.registry import make
 
 LANES = 8
 GAMES = ("breakout", "seaquest")
 
 
-def play(lanes: GameLanes, steps: int) -> int:
+def play(env: VectorEnv, steps: int) -> int:
     """Random actions with restarts; how many steps that were."""
-    random = np.random.default_rng(0)
-    lanes.reset()
+    random, seeds = np.random.default_rng(0), iter(range(10**9))
+
+    def fresh(rows: list[int]) -> None:
+        env.reset([env.spec.tasks[0]] * len(rows), [next(seeds) for _ in rows], rows)
+
+    fresh(list(range(env.num_envs)))
     for _ in range(steps):
-        step = lanes.step(random.integers(lanes.spec.num_actions, size=lanes.num_lanes))
-        lanes.restart(step.ended)
-    return steps * lanes.num_lanes
+        step = env.step(random.integers(env.spec.action_size, size=env.num_envs))
+        if step.ended.any():
+            fresh(np.flatnonzero(step.ended).tolist())
+    return steps * env.num_envs
 
 
 def play_vector(vector: ale_py.AtariVectorEnv, steps: int) -> int:
@@ -69,14 +74,14 @@ def run(quick: bool = False) -> dict[str, float]:
     repeats, steps = (1, 40) if quick else (5, 500)
     ours, vectors, shipped, boards = [], [], [], []
     for game in GAMES:
-        config = AtariConfig(game=game, all_actions=False)
-        lanes = make_atari(config, LANES, seed=0)
+        config = AtariSettings(game=game, all_actions=False)
+        own = make("atari", config, LANES)
         settings = dict(stack_num=1, noop_max=config.noops, reward_clipping=False, use_fire_reset=False, num_threads=1)
         vector = ale_py.AtariVectorEnv(game, LANES, **settings)
         unseeded = ale_py.AtariVectorEnv(game, LANES, **settings)
-        small = make_minatar(MinAtarConfig(game=game), LANES, seed=0)
+        small = make("minatar", MinAtarSettings(game=game), LANES)
         for _ in range(repeats):
-            ours.append(config.frame_skip * steps_per_cpu_second(lambda lanes=lanes: play(lanes, steps)))
+            ours.append(config.frame_skip * steps_per_cpu_second(lambda own=own: play(own, steps)))
             vectors.append(config.frame_skip * steps_per_cpu_second(lambda vector=vector: play_vector(vector, steps)))
             shipped.append(config.frame_skip * steps_per_cpu_second(lambda v=unseeded: play_shipped(v, steps)))
             boards.append(steps_per_cpu_second(lambda small=small: play(small, steps)))

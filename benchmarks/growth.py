@@ -17,9 +17,10 @@ import numpy as np
 from benchmarks.workers import Worker, interleave, serve, timed
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning
-from r2a.config import RunConfig
+from r2a.config import RunConfig, override
 from r2a.data.retrieval_batch import EpisodeTable, ResidentData
-from r2a.experiments.babyai.presets import LAPTOP, SMOKE
+from r2a.environments.registry import load_features
+from r2a.experiments.babyai import LAPTOP, SMOKE
 from r2a.training.offline import learner_steps
 
 COUNTS = (64, 256, 1280)
@@ -58,15 +59,16 @@ def settings(trajectories: int, quick: bool) -> RunConfig:
     preset, tasks = (SMOKE, QUICK_TASKS) if quick else (LAPTOP, TASKS)
     learned = {"num_grad_trajectories": 0, "num_neighbours": 0, "k_traj": 2, "k_states": 10}
     retrieval = replace(preset.agent.retrieval, trajectories=trajectories // tasks, **learned)
-    split = {"learn_from": "learning_episodes"}
-    data = replace(preset.data, num_tasks=tasks, tasks_per_step=tasks, batch_size=tasks, **split)
-    return replace(preset, agent=replace(preset.agent, retrieval=retrieval), data=data)
+    split = {"learn_from": "learning_episodes", "num_tasks": tasks, "tasks_per_step": tasks, "batch_size": tasks}
+    changes = {f"data.{name}": value for name, value in split.items()}
+    return override(preset, {"agent.retrieval": retrieval, **changes, "learner.schedule_steps": preset.steps})
 
 
 def serve_updates(trajectories: int, quick: bool) -> None:
     """Be the worker of one size: training's own compiled call."""
     config = settings(trajectories, quick)
     data = random_episodes(config.data.num_tasks, per_task=config.agent.retrieval.trajectories)
+    load_features(config.environment)
     agent = build_agent(config.agent, 148, ACTIONS, jax.random.key(0))
     state = start_learning(agent, config.learner, jax.random.key(1))
     program = learner_steps.lower(state, data, config.data, config.agent.retrieval, config.learner, UPDATES).compile()

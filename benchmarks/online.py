@@ -11,16 +11,17 @@ import json
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import jax
 
-from r2a.config import OnlineConfig
-from r2a.experiments.games.presets import MINATAR_LAPTOP, MINATAR_SMOKE, arm
-from r2a.training.online.cluster.run import ClusterRun
-from r2a.training.online.learning import draw
-from r2a.training.online.loop import OnlineRun, Run
+from r2a.config import RunConfig, override
+from r2a.experiments.minatar import LAPTOP, SMOKE
+from r2a.experiments.presets import arm
+from r2a.training.cluster.run import ClusterRun
+from r2a.training.learning import draw
+from r2a.training.online import OnlineRun
+from r2a.training.train import Run
 
 PLAYERS = (1, 2, 4)
 
@@ -36,27 +37,27 @@ def cpu_milliseconds(work: Callable[[], Any], repeats: int) -> float:
     return 1e3 * statistics.median(seconds)
 
 
-def by_parts(config: OnlineConfig, repeats: int) -> dict[str, float]:
+def by_parts(config: RunConfig, repeats: int) -> dict[str, float]:
     """What a step, a draw and an update cost in one process, and how many steps a second of CPU time has in all."""
     run = OnlineRun(config)
     while run.counts.updates < 2:
         run.turn()
-    per_turn, lanes = config.acting.steps_per_turn, config.acting.lanes
-    acting = cpu_milliseconds(lambda: run.actors.play(run.agent, run.encoded, per_turn, run.act_key, 0), repeats)
+    per_turn, envs = config.acting.steps_per_turn, config.acting.num_envs
+    acting = cpu_milliseconds(lambda: run.actors.play(run.agent, run.encoded, per_turn, 0), repeats)
     drawn = draw(run.replay, config, 0)
     drawing = cpu_milliseconds(lambda: draw(run.replay, config, 0), repeats)
     updating = cpu_milliseconds(lambda: run.learner.update(drawn), repeats)
     refreshing = cpu_milliseconds(run.refresh, repeats)
-    updates = config.acting.samples_per_insert * lanes * per_turn / config.replay.period / config.batch_size
+    updates = config.acting.samples_per_insert * envs * per_turn / config.replay.period / config.from_replay.batch_size
     turn = acting + refreshing + updates * (drawing + updating)
     run.close()
     return {
-        "acting_ms_per_step_of_all_lanes": acting / per_turn,
+        "acting_ms_per_step_of_all_envs": acting / per_turn,
         "drawing_ms": drawing,
         "update_ms": updating,
         "refresh_ms": refreshing,
         "updates_per_cpu_second": 1e3 / (drawing + updating),
-        "steps_per_cpu_second": 1e3 * lanes * per_turn / turn,
+        "steps_per_cpu_second": 1e3 * envs * per_turn / turn,
         "share_of_acting": acting / turn,
     }
 
@@ -73,11 +74,10 @@ def steps_per_second(run: Run, turns: int) -> float:
 
 def run(quick: bool = False) -> dict[str, Any]:
     """Measure both."""
-    base = MINATAR_SMOKE if quick else MINATAR_LAPTOP
+    base = SMOKE if quick else LAPTOP
     repeats, turns, players = (2, 2, (1,)) if quick else (15, 30, PLAYERS)
     figures: dict[str, Any] = {name: by_parts(arm(base, name), repeats) for name in ("r2d2", "ra_r2d2")}
-    idle = replace(base.acting, samples_per_insert=1e-9)  # nothing is ever learnt
-    config = replace(arm(base, "r2d2"), acting=idle)
+    config = override(arm(base, "r2d2"), {"acting.samples_per_insert": 1e-9})  # nothing is ever learnt
     alone = OnlineRun(config)
     cluster: dict[str, float] = {"one_process": steps_per_second(alone, turns)}
     alone.close()

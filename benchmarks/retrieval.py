@@ -23,9 +23,9 @@ from r2a.agents.agent import Agent
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
 from r2a.agents.objectives import LearningBatch, losses
-from r2a.config import RunConfig
+from r2a.config import RunConfig, override
 from r2a.data.retrieval_batch import ResidentData, draw_learning_batch
-from r2a.experiments.gridroboman.presets import PAPER
+from r2a.experiments.gridroboman import PAPER
 from r2a.retrieval.module import Retrieval
 from r2a.training.offline import learner_steps
 from r2a.types import EncodedBatch, RetrievalBatch
@@ -72,11 +72,7 @@ def settings(quick: bool) -> RunConfig:
         PAPER.agent.retrieval, slot_size=16, key_size=16, summary_size=16, trajectories=16, k_traj=4, length=10
     )
     encoder = replace(PAPER.agent.encoder, hidden=(16, 16))
-    return replace(
-        PAPER,
-        agent=replace(PAPER.agent, encoder=encoder, retrieval=retrieval),
-        data=replace(PAPER.data, batch_size=32),
-    )
+    return override(PAPER, {"agent.encoder": encoder, "agent.retrieval": retrieval, "data.batch_size": 32})
 
 
 def serve_updates(way: str, quick: bool) -> None:
