@@ -14,7 +14,7 @@ from r2a.experiments.presets import EXPERIMENTS
 PACKAGE = Path(__file__).resolve().parent.parent / "r2a"
 FILES = sorted(PACKAGE.rglob("*.py"))
 TREES = {str(file.relative_to(PACKAGE)): ast.parse(file.read_text()) for file in FILES}
-LINES = 17_900
+LINES = 17_250
 """Of r2a/, at most."""
 
 

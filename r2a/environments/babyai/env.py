@@ -68,9 +68,8 @@ class BabyAI:
 
     def reset(self, tasks: Sequence[str], seeds: Sequence[Seed], rows: Rows | None = None) -> TimeStep:
         """Draw missions."""
-        now = self._now
-        for row, task, seed in zip(rows_to_reset(self.num_envs, tasks, seeds, rows), tasks, seeds, strict=True):
-            level = level_index(task)
+        now, levels = self._now, [level_index(task) for task in tasks]
+        for row, level, seed in zip(rows_to_reset(self.num_envs, tasks, seeds, rows), levels, seeds, strict=True):
             if level != self._levels[row]:
                 self.missions[row], self._levels[row] = make_mission(level), level
             mission = self.missions[row]
