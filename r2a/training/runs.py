@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from r2a.config import FromDataset, FromReplay, RunConfig, config_from_dict
+from r2a.config import FromDataset, FromReplay, RunConfig, config_from_dict, override
 from r2a.data.dataset import OfflineDataset
 from r2a.environments.registry import check_data, world_of
 from r2a.errors import UserError
@@ -66,7 +66,10 @@ def checkpoint_to_resume(folder: str | Path, saved: Mapping[str, Any]) -> Path |
     """The newest checkpoint of a run that had the same settings and data; None if it has saved nothing yet."""
     if read_run_config(folder).get("dataset") != saved.get("dataset"):
         raise UserError(f"{folder} was trained on other data; it can only go on with the data set it began with.")
-    if read_config(folder) != run_config(saved["config"]):
+    before, now = read_config(folder), run_config(saved["config"])
+    if not before.is_online and not before.data.tasks:  # runs of before did not name the first tasks of their data
+        before = override(before, {"data.tasks": now.data.tasks})
+    if before != now:
         raise UserError(f"{folder} was started with other settings; it can only go on with those.")
     return latest_checkpoint(folder)
 
