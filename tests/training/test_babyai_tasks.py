@@ -14,6 +14,7 @@ from r2a.config import override
 from r2a.data.dataset import OfflineDataset
 from r2a.data.retrieval_batch import load_resident
 from r2a.environments.babyai import WORLD, BabyAISettings
+from r2a.environments.registry import load_features
 from r2a.errors import UserError
 from r2a.experiments.babyai import SMOKE, SMOKE_LEVELS
 from r2a.experiments.presets import arm
@@ -29,6 +30,7 @@ def dataset(tmp_path_factory):
 
 
 def build(config):
+    load_features("babyai")
     generator = np.random.default_rng(0)
     shapes = jax.eval_shape(lambda: build_agent(config.agent, 148, 7, jax.random.key(0)))
     return jax.tree.map(lambda leaf: 0.3 * generator.normal(size=leaf.shape).astype(leaf.dtype), shapes)
