@@ -11,6 +11,7 @@ from r2a.agents.agent import parameter_count
 from r2a.agents.build import build_agent
 from r2a.config import RetrievalConfig, override
 from r2a.environments.babyai import COMPOSITIONAL, LEVEL_NAMES
+from r2a.environments.registry import load_features
 from r2a.experiments import atari, babyai, causalworld, gridroboman, minatar
 from r2a.experiments.harness import choose_runs
 from r2a.experiments.presets import arm
@@ -31,6 +32,7 @@ def test_babyai_has_the_papers_values():
     assert (paper.agent.core.size, paper.agent.retrieval.trajectories, paper.agent.retrieval.slots) == (512, 32, 4)
     assert paper.data.num_tasks * paper.agent.retrieval.trajectories == 1280
     assert (paper.agent.retrieval.ranking, paper.agent.retrieval.k_traj) == ("attention", 10)
+    load_features("babyai")
     agent = jax.eval_shape(lambda: build_agent(paper.agent, 148, 7, jax.random.key(0)))
     assert agent.core.gru.initial_state().shape == (512,)
 
