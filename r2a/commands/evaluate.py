@@ -193,7 +193,7 @@ def write_videos(folder: Path, result: Evaluation, config: RunConfig) -> None:
     episodes = np.array(range(len(result.played))).reshape(scores.shape)
     for own, numbers in zip(scores, episodes, strict=True):
         episode = result.played[int(numbers[np.argsort(own, kind="stable")[(len(own) - 1) // 2]])]
-        fps = frames_per_second(config)
-        every = max(math.ceil(len(episode.actions) / LONGEST_VIDEO), math.ceil(fps / FASTEST))
+        in_time = math.ceil(frames_per_second(config) / FASTEST)
+        every = max(math.ceil(len(episode.actions) / LONGEST_VIDEO), in_time)
         path = folder / f"{episode.task.replace(' ', '_')}.gif"
-        write_gif(video(config, episode), path, frames_per_second=min(fps, FASTEST), every=every)
+        write_gif(video(config, episode), path, frames_per_second=frames_per_second(config) / in_time, every=every)
