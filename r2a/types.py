@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 Observation = PyTree[Array]
+Key = PRNGKeyArray | None
+"""Where there is none, nothing is random."""
 Action = Shaped[Array, "..."]
 """Numbers of a list, as integers (-1: none), or vectors within [-1, 1], as floats with a last axis of their own."""
 
@@ -61,22 +63,21 @@ class Sequence(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-    """Consecutive steps of one episode: in row t the agent saw `observation`, did `action`, got `reward`.
-
-    `instruction` holds for the whole episode: words, or none at all. `core` is what the agent's core held before the
-    first step, where that was stored.
-    """
+    """Consecutive steps of one episode: in row t the agent saw `observation`, did `action`, got `reward`."""
 
     observation: Observation
     instruction: Shaped[Array, "*b w"]
+    """Of the whole episode: words, or none at all."""
     action: Action
     reward: Float[Array, "*b L"]
     discount: Float[Array, "*b L"]
+    """0 where the episode terminated, else 1."""
     valid: Bool[Array, "*b L"]
     is_first: Bool[Array, "*b L"]
     task_id: Int[Array, "*b"]
     trajectory_id: Int[Array, "*b"]
     core: PyTree[Array] | None = None
+    """What the agent's core held before the first step, where that was stored."""
 
 
 class RetrievalBatch(NamedTuple):
@@ -101,8 +102,13 @@ class EncodedBatch(NamedTuple):
     keys: Float[Array, "*M N L d_e"]
     values: Float[Array, "*M N L d_m"]
     valid: Bool[Array, "*M N L"]
+    """Where there is a state: trajectories are not equally long."""
     trajectory_id: Int[Array, "*M N"]
     task_id: Int[Array, "*M N"]
+
+
+Memory = EncodedBatch | None
+"""What an agent reads; None for those that read nothing."""
 
 
 class RetrievalState(NamedTuple):

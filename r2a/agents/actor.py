@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from r2a.agents.agent import Agent
-from r2a.types import AgentState, EncodedBatch, Frames
+from r2a.types import AgentState, Frames, Key, Memory
 
 
 def epsilon_greedy(
@@ -26,60 +26,55 @@ def epsilon_greedy(
 
 
 class Randomness(NamedTuple):
-    """Where random numbers come from, for rows `first` to `first + B` of `rows` in all.
+    """Where random numbers come from, at a step of the roll-out.
 
     An agent's state at an episode's start is drawn with a key of its row's own, or with the step's.
     """
 
     act: PRNGKeyArray
-    start: PRNGKeyArray | None = None
+    start: Key = None
+    step: int | Int[Array, ""] = 0
+
+
+class Layout(NamedTuple):
+    """How B rows lie: they are rows `first` to `first + B` of `rows` in all, B of them if that is 0.
+
+    With `groups`, memory has an axis of its own for as many equal groups of rows; otherwise all rows read the same.
+    Whose data are read is counted for so many `tasks`.
+    """
+
     first: int = 0
     rows: int = 0
-
-
-@partial(jax.jit, static_argnames=("first", "rows"))
-def _row_keys(act: PRNGKeyArray, start: PRNGKeyArray | None, step: Array, first: int, rows: int) -> tuple[Any, Any]:
-    keys = jax.random.split(jax.random.fold_in(act, step), rows)
-    if start is None:
-        pairs = jax.vmap(jax.random.split)(keys)
-        return pairs[first:, 0], pairs[first:, 1]
-    return jax.random.split(start, rows)[first:], keys[first:]
+    groups: int = 0
+    tasks: int = 0
 
 
 class Acted(NamedTuple):
-    """What all rows do, the states after it, those before it as vectors, and whose data the rows gave weight to."""
+    """What all rows do; the states after it and whose data the rows gave weight to; the states before it as vectors."""
 
     action: Any
-    state: AgentState
+    carry: tuple[AgentState, Float[Array, "B tasks"]]
     before: Float[Array, "B size"]
-    read: Float[Array, "B tasks"]
 
 
-@partial(jax.jit, static_argnames=("first", "rows", "groups", "tasks"), donate_argnames=("state", "read"))
+@partial(jax.jit, static_argnames="layout", donate_argnames="carry")
 def act(
     agent: Agent,
-    state: AgentState,
+    carry: tuple[AgentState, Float[Array, "B tasks"]],
     frames: Frames,
-    memory: EncodedBatch | None,
+    memory: Memory,
     epsilon: Float[Array, " B"],
-    read: Float[Array, "B tasks"],
     active: Bool[Array, " B"],
-    act_key: PRNGKeyArray,
-    start_key: PRNGKeyArray | None,
-    step: Int[Array, ""],
-    *,
-    first: int,
-    rows: int,
-    groups: int,
-    tasks: int,
+    randomness: Randomness,
+    layout: Layout,
 ) -> Acted:
     """One step of all rows; where an episode begins, the agent begins with it. Consumes both keys.
 
-    With `groups`, memory has an axis of its own for as many equal groups of rows; otherwise all rows read the same. A
-    continuous action is the mean of the heaviest component; among numbered ones, some are random.
+    A continuous action is the mean of the heaviest component; among numbered ones, some are random.
     """
+    (state, read), (first, rows, groups, tasks) = carry, layout
 
-    def one(given: Any, memory: EncodedBatch | None) -> Acted:
+    def one(given: Any, memory: Memory) -> Acted:
         state, frame, epsilon, (start_key, act_key) = given
         fresh = agent.initial_state(start_key)
         state = jax.tree.map(lambda new, old: jnp.where(frame.is_first, new, old), fresh, state)
@@ -92,18 +87,23 @@ def act(
         if memory is not None and tasks:
             whose = jax.nn.one_hot(memory.task_id[selection.trajectory], tasks)
             weight = jnp.einsum("k,ks,kst->t", selection.slot_weight, selection.weight, whose)
-        return Acted(action, output.state, stored_vector(state), weight)
+        return Acted(action, (output.state, weight), stored_vector(state))
 
-    count = epsilon.shape[0]
-    keys = tuple(k[:count] for k in _row_keys(act_key, start_key, step, first, rows or count))
-    given = (state, frames, epsilon, keys)
+    count = len(epsilon)
+    keys = jax.random.split(jax.random.fold_in(randomness.act, randomness.step), rows or count)
+    if randomness.start is None:
+        keys = tuple(jax.vmap(jax.random.split, out_axes=1)(keys))
+    else:
+        keys = jax.random.split(randomness.start, rows or count), keys
+    given = (state, frames, epsilon, tuple(k[first : first + count] for k in keys))
     if groups:
         grouped = jax.tree.map(lambda leaf: leaf.reshape(groups, count // groups, *leaf.shape[1:]), given)
         acted = jax.vmap(jax.vmap(one, in_axes=(0, None)))(grouped, memory)
         acted = jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[2:]), acted)
     else:
         acted = jax.vmap(lambda row: one(row, memory))(given)
-    return acted._replace(read=read + jnp.where(active[:, None], acted.read, 0.0))
+    state, weight = acted.carry
+    return acted._replace(carry=(state, read + jnp.where(active[:, None], weight, 0.0)))
 
 
 @jax.jit
@@ -123,20 +123,19 @@ class AgentPolicy:
     def __init__(
         self,
         agent: Agent,
-        memory: EncodedBatch | None,
+        memory: Memory,
         epsilon: np.ndarray,
         randomness: Randomness,
         *,
         stack: int = 1,
-        groups: int = 0,
-        tasks: int = 0,
+        layout: Layout = Layout(),
     ):
-        """`stack` frames make one observation; weights are told apart by `tasks`, if that is wanted."""
+        """`stack` frames make one observation."""
         self.agent, self.memory, self.epsilon = agent, memory, jnp.asarray(epsilon, jnp.float32)
-        self.randomness, self.stack, self._groups, self._tasks = randomness, stack, groups, tasks
+        self.randomness, self.stack, self._layout = randomness, stack, layout
         self.frames: np.ndarray | None = None
         self.state: AgentState = jax.vmap(lambda _: agent.initial_state(None))(jnp.arange(len(epsilon)))
-        self.read = jnp.zeros((len(epsilon), tasks))
+        self.read = jnp.zeros((len(epsilon), layout.tasks))
         self._instruction: Any = None
 
     def act(self, view: Any, step: int) -> tuple[np.ndarray, dict[str, Any]]:
@@ -146,23 +145,11 @@ class AgentPolicy:
             self._instruction = encode_instructions(self.agent, jnp.asarray(view.instruction))
         seen = self.frames if self.stack > 1 else self.frames[:, 0]
         before = (view.previous_action, view.previous_reward, view.is_first)
-        acted = act(
-            self.agent,
-            self.state,
-            Frames(jnp.asarray(seen), self._instruction, *map(jnp.asarray, before)),
-            self.memory,
-            self.epsilon,
-            self.read,
-            jnp.asarray(view.active),
-            self.randomness.act,
-            self.randomness.start,
-            jnp.int32(step),
-            first=self.randomness.first,
-            rows=self.randomness.rows,
-            groups=self._groups,
-            tasks=self._tasks,
-        )
-        self.state, self.read = acted.state, acted.read
+        frames = Frames(jnp.asarray(seen), self._instruction, *map(jnp.asarray, before))
+        randomness, active = self.randomness._replace(step=jnp.int32(step)), jnp.asarray(view.active)
+        carry = (self.state, self.read)
+        acted = act(self.agent, carry, frames, self.memory, self.epsilon, active, randomness, self._layout)
+        self.state, self.read = acted.carry
         return np.asarray(acted.action), {"state": acted.before}
 
     def _look(self, view: Any) -> np.ndarray:

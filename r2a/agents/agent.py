@@ -7,14 +7,14 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Shaped
 
 from r2a.networks.cores import FeedForwardCore, RecurrentCore
 from r2a.networks.encoders import Encoder
 from r2a.networks.heads import Head
 from r2a.networks.recurrent import previous_steps
 from r2a.retrieval.module import Retrieval
-from r2a.types import AgentOutput, AgentState, EncodedBatch, Frames, Observation, RetrievalBatch, Trajectory
+from r2a.types import AgentOutput, AgentState, Frames, Key, Memory, Observation, RetrievalBatch, Trajectory
 
 
 class Agent(eqx.Module):
@@ -25,7 +25,7 @@ class Agent(eqx.Module):
     retrieval: Retrieval
     head: Head
 
-    def encode(self, batch: RetrievalBatch | None) -> tuple[EncodedBatch | None, dict[str, Float[Array, ""]]]:
+    def encode(self, batch: RetrievalBatch | None) -> tuple[Memory, dict[str, Float[Array, ""]]]:
         """A retrieval batch as this agent reads it, its memory; also the auxiliary losses of its summaries."""
         return self.retrieval.encode(batch, jax.vmap(self.states_along))
 
@@ -41,13 +41,11 @@ class Agent(eqx.Module):
         """The instruction in a vector, once for all the steps it holds for."""
         return self.encoder.encode_instruction(instruction)
 
-    def initial_state(self, key: PRNGKeyArray | None) -> AgentState:
+    def initial_state(self, key: Key) -> AgentState:
         """The state at an episode's start; consumes `key`."""
         return AgentState(core=self.core.initial_state(), retrieval=self.retrieval.initial_state(key))
 
-    def __call__(
-        self, state: AgentState, frame: Frames, memory: EncodedBatch | None, key: PRNGKeyArray | None
-    ) -> AgentOutput:
+    def __call__(self, state: AgentState, frame: Frames, memory: Memory, key: Key) -> AgentOutput:
         """One step: encode, remember, retrieve, value. Consumes `key`; without one, z is the mean of its distribution.
 
         `frame.instruction` went through `encode_instruction`. A feed-forward agent carries nothing: its state stays.
@@ -61,8 +59,8 @@ class Agent(eqx.Module):
         self,
         state: AgentState,
         frames: Frames,
-        memory: EncodedBatch | None,
-        key: PRNGKeyArray | None,
+        memory: Memory,
+        key: Key,
         *,
         kl_steps: int = 0,
     ) -> AgentOutput:

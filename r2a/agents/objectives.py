@@ -10,9 +10,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from r2a.agents.agent import Agent
-from r2a.agents.losses import action_error, double_q_error, huber, sequence_priority, squashed_q_lambda_error
+from r2a.agents.losses import (
+    action_error,
+    double_q_value,
+    huber,
+    one_step_error,
+    sequence_priority,
+    squashed_q_lambda_error,
+)
 from r2a.config import LearnerConfig, require
-from r2a.types import AgentOutput, AgentState, EncodedBatch, Frames, RetrievalBatch, RetrievalOutput, Sequence
+from r2a.types import AgentOutput, AgentState, Frames, Key, Memory, RetrievalBatch, RetrievalOutput, Sequence
 
 Losses = dict[str, Float[Array, ""]]
 Metrics = dict[str, Float[Array, ""]]
@@ -53,8 +60,8 @@ class LossInput(NamedTuple):
     agent: Agent
     target: Agent
     sequence: Sequence
-    memory: EncodedBatch | None
-    target_memory: EncodedBatch | None
+    memory: Memory
+    target_memory: Memory
     key: PRNGKeyArray
     config: LearnerConfig
 
@@ -69,20 +76,18 @@ class Loss(NamedTuple):
 
 def q_learning(given: LossInput) -> SequenceLoss:
     """Double Q-learning with the returns of one step (Table 5)."""
-    sequence, config = given.sequence, given.config
-    own, next_q = values_along(given)
-    discount, later = config.discount * sequence.discount, bootstrap_values(given)
-    return td_loss(own, double_q_error(own.q_values, sequence.action, sequence.reward, discount, next_q, later), config)
+    own, known = double_q(given)
+    return td_loss(own, one_step_error(own.q_values, *known), given.config)
 
 
 def squashed_q_lambda(given: LossInput) -> SequenceLoss:
-    """R2D2's: double Q-learning with Q(lambda) returns, on the scale of h(x) (Table 3)."""
-    sequence, config = given.sequence, given.config
-    own, next_q = values_along(given)
-    discount, later = config.discount * sequence.discount, bootstrap_values(given)
-    goes_on = jnp.append(sequence.valid[1:], True)
-    known = (own.q_values, sequence.action, sequence.reward, discount, next_q, later, goes_on)
-    return td_loss(own, squashed_q_lambda_error(*known, config.lambda_), config)
+    """R2D2's: double Q-learning with Q(lambda) returns, on the scale of h(x) (Table 3).
+
+    Where a sequence does not go on, its steps ending but not in a terminal state, the return is that of one step.
+    """
+    own, known = double_q(given)
+    lambda_ = jnp.where(jnp.append(given.sequence.valid[1:], True), given.config.lambda_, 0.0)
+    return td_loss(own, squashed_q_lambda_error(own.q_values, *known, lambda_), given.config)
 
 
 def cloning(given: LossInput) -> SequenceLoss:
@@ -106,13 +111,20 @@ def find_loss(name: str) -> Loss:
     return LOSSES[name]
 
 
+def double_q(given: LossInput) -> tuple[AgentOutput, tuple[Array, Array, Array, Array]]:
+    """The agent's outputs; and actions, rewards, discounts and the values of what came next, by double Q-learning."""
+    own, next_q = values(given.agent, *after_burn_in(given))
+    value, sequence = double_q_value(next_q, bootstrap_values(given)), given.sequence
+    return own, (sequence.action, sequence.reward, given.config.discount * sequence.discount, value)
+
+
 def td_loss(own: AgentOutput, error: Float[Array, " T"], config: LearnerConfig) -> SequenceLoss:
     """The loss of TD errors."""
     metrics = {"rl/q_mean": own.q_values.mean(-1), "rl/td_error": jnp.abs(error)}
     return SequenceLoss(huber(error, config.huber_delta), error, metrics, own.retrieved)
 
 
-def after_burn_in(given: LossInput) -> tuple[AgentState, Frames, EncodedBatch | None, PRNGKeyArray]:
+def after_burn_in(given: LossInput) -> tuple[AgentState, Frames, Memory, PRNGKeyArray]:
     """What the agent is to unroll: its state where learning begins, the frames from there on, its memory, and a key.
 
     Where the agent's state before the sequence was stored, it goes on from that.
@@ -134,13 +146,8 @@ def outputs_along(given: LossInput) -> AgentOutput:
     return given.agent.unroll(state, frames.at(slice(-1)), memory, key, kl_steps=given.sequence.action.shape[0])
 
 
-def values_along(given: LossInput) -> tuple[AgentOutput, Float[Array, "T A"]]:
-    """The agent's outputs at each step of the sequence, and its values one frame later."""
-    return values(given.agent, *after_burn_in(given))
-
-
 def values(
-    agent: Agent, state: AgentState, frames: Frames, memory: EncodedBatch | None, key: PRNGKeyArray | None
+    agent: Agent, state: AgentState, frames: Frames, memory: Memory, key: Key
 ) -> tuple[AgentOutput, Float[Array, "T A"]]:
     """Along T + 1 frames: outputs at the first T, and the values one frame later, which carry no gradient.
 
@@ -177,9 +184,7 @@ def losses(agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray,
     memory, auxiliary = _encode_tasks(agent, batch.retrieval)
     target_memory = _encode_tasks(target, batch.retrieval)[0] if loss.bootstraps else None
 
-    def one(
-        sequence: Sequence, memory: EncodedBatch | None, target_memory: EncodedBatch | None, key: PRNGKeyArray
-    ) -> SequenceLoss:
+    def one(sequence: Sequence, memory: Memory, target_memory: Memory, key: PRNGKeyArray) -> SequenceLoss:
         return loss.function(LossInput(agent, target, sequence, memory, target_memory, key, config))
 
     over_sequences = jax.vmap(one, in_axes=(0, None, None, 0))
@@ -208,7 +213,7 @@ def losses(agent: Agent, target: Agent, batch: LearningBatch, key: PRNGKeyArray,
     )
 
 
-def _encode_tasks(agent: Agent, batches: RetrievalBatch | None) -> tuple[EncodedBatch | None, Losses]:
+def _encode_tasks(agent: Agent, batches: RetrievalBatch | None) -> tuple[Memory, Losses]:
     """Every task's retrieval batch, encoded; the auxiliary losses are means over the tasks."""
     if batches is None:
         return agent.encode(None)

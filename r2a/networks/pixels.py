@@ -17,7 +17,8 @@ class Convolution(eqx.Module):
     """A convolution of a batch of pictures.
 
     XLA's own: sums of matrix products over shifted pictures took two to three times as long on a CPU, the order of the
-    axes made no difference. Under `vmap` it stays one convolution, of a larger batch.
+    axes made no difference. Under `vmap` it stays one convolution, of a larger batch. Not `eqx.nn.Conv2d`, for channels
+    come last, as environments show them; nor `eqx.nn.GroupNorm` below.
     """
 
     weight: Float[Array, "k k c_in c_out"]

@@ -13,7 +13,10 @@ from r2a.types import Action, none_where
 
 
 class GRUCell(eqx.Module):
-    """A gated recurrent unit; the input's part of all three gates is one matrix product."""
+    """A gated recurrent unit; the input's part of all three gates is one matrix product.
+
+    By hand, because that part can be had for all steps, or once for all slots, ahead: not with `eqx.nn.GRUCell`.
+    """
 
     from_input: Linear
     from_state: Linear

@@ -11,8 +11,9 @@ from r2a.config import RetrievalConfig
 from r2a.networks.dense import RESIDUALS, GatedResidual, SumResidual
 from r2a.retrieval.bottleneck import BOTTLENECKS, KL_REDUCTIONS, GaussianBottleneck, IdentityBottleneck
 from r2a.retrieval.process import Reading
+from r2a.retrieval.selection import Places
 from r2a.retrieval.steps import SLOT_INPUTS, AgentUpdate, Reader, SlotInput, SlotInputTransformer, SlotStart, SlotUpdate
-from r2a.types import EncodedBatch, RetrievalState
+from r2a.types import Key, Memory, RetrievalState
 
 Delivered = tuple[Float[Array, " d"], Float[Array, " e"], Float[Array, " K"]]
 """The agent state with what was read, u, and the slots' weights. In A-1, u is of z's size."""
@@ -33,14 +34,12 @@ class AgentQueryProcess(eqx.Module):
         self.take_in = RESIDUALS[config.update](state_size, config.slot_size, k3, config.gate_bias)
         self.config = config
 
-    def initial_state(self, key: PRNGKeyArray | None) -> RetrievalState:
+    def initial_state(self, key: Key) -> RetrievalState:
         """A state that stays zero: r(Z | m) is then a learned constant Gaussian."""
         del key
         return no_slots(1, self.config.slot_size)
 
-    def read(
-        self, state: RetrievalState, s: Float[Array, " d"], memory: EncodedBatch | None, key: PRNGKeyArray | None
-    ) -> Reading:
+    def read(self, state: RetrievalState, s: Float[Array, " d"], memory: Memory, key: Key) -> Reading:
         """Steps 2 to 4, with a query from the agent state; consumes `key`."""
         assert memory is not None
         q = self.reader.query(s)[None]
@@ -48,7 +47,7 @@ class AgentQueryProcess(eqx.Module):
         g, alpha = self.reader.read(q, chosen, memory)
         z, divergence = self.bottleneck(g, state.slots, key)
         kl = KL_REDUCTIONS[self.config.kl_reduction](divergence, axis=-1)
-        return Reading(state._replace(age=state.age + 1), z, kl, chosen.trajectory, chosen.step, alpha)
+        return Reading(state._replace(age=state.age + 1), z, kl, chosen, alpha)
 
     def deliver(self, s: Float[Array, " d"], z: Float[Array, "K d_m"]) -> Delivered:
         """What was read is added to the agent state."""
@@ -70,13 +69,11 @@ class SlotsOnly(eqx.Module):
         self.slot_update = SlotUpdate(config, k3)
         self.agent_update = AgentUpdate(config, state_size, k4)
 
-    def initial_state(self, key: PRNGKeyArray | None) -> RetrievalState:
+    def initial_state(self, key: Key) -> RetrievalState:
         """The slots at an episode's start; consumes `key`."""
         return self.start(key)
 
-    def read(
-        self, state: RetrievalState, s: Float[Array, " d"], memory: EncodedBatch | None, key: PRNGKeyArray | None
-    ) -> Reading:
+    def read(self, state: RetrievalState, s: Float[Array, " d"], memory: Memory, key: Key) -> Reading:
         """Steps 1 and 5."""
         del memory, key
         m_hat = self.slot_input(s, state.slots)
@@ -94,14 +91,12 @@ class NoProcess(eqx.Module):
     def __init__(self, config: RetrievalConfig, state_size: int, key: PRNGKeyArray):
         del config, state_size, key
 
-    def initial_state(self, key: PRNGKeyArray | None) -> RetrievalState:
+    def initial_state(self, key: Key) -> RetrievalState:
         """A state with no slots."""
         del key
         return no_slots(0, 0)
 
-    def read(
-        self, state: RetrievalState, s: Float[Array, " d"], memory: EncodedBatch | None, key: PRNGKeyArray | None
-    ) -> Reading:
+    def read(self, state: RetrievalState, s: Float[Array, " d"], memory: Memory, key: Key) -> Reading:
         """Nothing."""
         del s, memory, key
         return nothing_read(state, state.slots)
@@ -121,4 +116,5 @@ def no_slots(count: int, size: int) -> RetrievalState:
 def nothing_read(state: RetrievalState, z: Float[Array, "K d_m"]) -> Reading:
     """The reading of who reads nothing; z is what the slots hold."""
     nothing = jnp.zeros((z.shape[0], 0))
-    return Reading(state, z, jnp.zeros(z.shape[0]), nothing.astype(int), nothing.astype(int), nothing)
+    nowhere = Places(nothing.astype(int), nothing.astype(int), nothing.astype(bool))
+    return Reading(state, z, jnp.zeros(z.shape[0]), nowhere, nothing)

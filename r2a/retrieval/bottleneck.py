@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from r2a.config import RetrievalConfig
 from r2a.networks.dense import Linear
+from r2a.types import Key
 
 
 class Gaussian(NamedTuple):
@@ -53,7 +54,7 @@ class GaussianBottleneck(eqx.Module):
         self.start_std = config.bottleneck_std
 
     def __call__(
-        self, g: Float[Array, "K d"], m: Float[Array, "K d"], key: PRNGKeyArray | None
+        self, g: Float[Array, "K d"], m: Float[Array, "K d"], key: Key
     ) -> tuple[Float[Array, "K d"], Float[Array, "K d"]]:
         """Consumes `key`; without one, z is the mean of p. Also returns the divergence of each dimension."""
         p = gaussian_from(self.posterior(g), self.start_std)
@@ -68,7 +69,7 @@ class IdentityBottleneck(eqx.Module):
         del config, key
 
     def __call__(
-        self, g: Float[Array, "K d"], m: Float[Array, "K d"], key: PRNGKeyArray | None
+        self, g: Float[Array, "K d"], m: Float[Array, "K d"], key: Key
     ) -> tuple[Float[Array, "K d"], Float[Array, "K d"]]:
         del m, key
         return g, jnp.zeros_like(g)

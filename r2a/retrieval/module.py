@@ -22,7 +22,17 @@ from r2a.retrieval.process import Process, Reading
 from r2a.retrieval.selection import Places, best_by_return, nearest_states, only
 from r2a.retrieval.steps import Reader
 from r2a.retrieval.summarise import Summariser
-from r2a.types import Attended, EncodedBatch, RetrievalBatch, RetrievalOutput, RetrievalState, Summaries, Trajectory
+from r2a.types import (
+    Attended,
+    EncodedBatch,
+    Key,
+    Memory,
+    RetrievalBatch,
+    RetrievalOutput,
+    RetrievalState,
+    Summaries,
+    Trajectory,
+)
 
 PROCESSES = {
     "none": NoProcess,
@@ -60,7 +70,7 @@ class Retrieval(eqx.Module):
 
     def encode(
         self, batch: RetrievalBatch | None, states_along: StatesAlong
-    ) -> tuple[EncodedBatch | None, dict[str, Float[Array, ""]]]:
+    ) -> tuple[Memory, dict[str, Float[Array, ""]]]:
         """Keys and values, once for all the steps that will read them, and the auxiliary losses of the summaries.
 
         Where not all trajectories teach, every so many-th does, so that each task has its share.
@@ -85,13 +95,11 @@ class Retrieval(eqx.Module):
         whose = (trajectories.trajectory_id, trajectories.task_id)
         return EncodedBatch(states, summaries, keys, values, trajectories.valid, *whose), auxiliary
 
-    def initial_state(self, key: PRNGKeyArray | None) -> RetrievalState:
+    def initial_state(self, key: Key) -> RetrievalState:
         """The slots at an episode's start; consumes `key`, without which nothing is random."""
         return self.process.initial_state(key)
 
-    def step(
-        self, state: RetrievalState, s: Float[Array, " d"], memory: EncodedBatch | None, key: PRNGKeyArray | None
-    ) -> RetrievalOutput:
+    def step(self, state: RetrievalState, s: Float[Array, " d"], memory: Memory, key: Key) -> RetrievalOutput:
         """One step of Algorithm 1, within an episode. Consumes `key`; without one, z is the mean of its distribution.
 
         `kl` is a number to watch; to learn by it, ask `unroll` for it.
@@ -104,11 +112,11 @@ class Retrieval(eqx.Module):
         self,
         state: RetrievalState,
         s: Float[Array, "T d"],
-        memory: EncodedBatch | None,
+        memory: Memory,
         is_first: Bool[Array, " T"],
         *,
         recurrent: bool,
-        key: PRNGKeyArray | None = None,
+        key: Key = None,
         kl_steps: int = 0,
     ) -> RetrievalOutput:
         """Along consecutive agent states; consumes `key`, without which nothing is random.
@@ -130,15 +138,15 @@ class Retrieval(eqx.Module):
         self,
         state: RetrievalState,
         s: Float[Array, "T d"],
-        memory: EncodedBatch | None,
+        memory: Memory,
         near: Places | None,
         is_first: Bool[Array, " T"],
         recurrent: bool,
-        key: PRNGKeyArray | None,
+        key: Key,
     ) -> Reading:
         def step(
             state: RetrievalState,
-            at: tuple[Float[Array, " d"], Bool[Array, ""], PRNGKeyArray | None, EncodedBatch | None],
+            at: tuple[Float[Array, " d"], Bool[Array, ""], Key, Memory],
         ) -> tuple[RetrievalState, Reading]:
             s, first, key, similar = at
             start_key, read_key = (None, None) if key is None else jax.random.split(key)
@@ -158,15 +166,15 @@ class Retrieval(eqx.Module):
 
     def _deliver(self, s: Float[Array, " d"], reading: Reading) -> RetrievalOutput:
         delivered, u, slot_weight = self.process.deliver(s, reading.z)
-        attended = Attended(reading.trajectory, reading.step, reading.weight, slot_weight)
+        attended = Attended(reading.chosen.trajectory, reading.chosen.step, reading.weight, slot_weight)
         return RetrievalOutput(reading.state, delivered, reading.z, jax.lax.stop_gradient(reading.kl), attended, u)
 
-    def _neighbours(self, s: Float[Array, " d"], memory: EncodedBatch | None) -> Places | None:
+    def _neighbours(self, s: Float[Array, " d"], memory: Memory) -> Places | None:
         """The states like the agent's own, if only those can be read. No slot has a say in it."""
         count = self.config.num_neighbours
         return nearest_states(s, memory, count) if count and memory is not None else None
 
-    def _detach(self, memory: EncodedBatch | None) -> EncodedBatch | None:
+    def _detach(self, memory: Memory) -> Memory:
         """The same memory, but with nothing upstream of the process's own parameters for a gradient to reach."""
         if memory is None:
             return None
@@ -180,7 +188,7 @@ class Retrieval(eqx.Module):
         return self.process.reader
 
 
-def readable(near: Places | None, memory: EncodedBatch | None) -> EncodedBatch | None:
+def readable(near: Places | None, memory: Memory) -> Memory:
     """What can be read: the whole memory, or nothing but some states of it."""
     return memory if near is None or memory is None else only(near, memory)
 
@@ -189,7 +197,9 @@ def located(reading: Reading, near: Places | None) -> Reading:
     """What was read, with its place in the whole memory."""
     if near is None:
         return reading
-    return reading._replace(trajectory=near.trajectory[reading.trajectory], step=near.step[reading.trajectory])
+    number = reading.chosen.trajectory  # each neighbour is a trajectory of one step
+    chosen = reading.chosen._replace(trajectory=near.trajectory[number], step=near.step[number])
+    return reading._replace(chosen=chosen)
 
 
 def summarise(

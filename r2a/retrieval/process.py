@@ -7,12 +7,13 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from r2a.config import RetrievalConfig
 from r2a.retrieval.bottleneck import BOTTLENECKS, KL_REDUCTIONS, GaussianBottleneck, IdentityBottleneck
+from r2a.retrieval.selection import Places
 from r2a.retrieval.steps import AgentUpdate, Reader, SlotInput, SlotStart, SlotUpdate
-from r2a.types import EncodedBatch, RetrievalState
+from r2a.types import Key, Memory, RetrievalState
 
 
 class Reading(NamedTuple):
@@ -21,8 +22,7 @@ class Reading(NamedTuple):
     state: RetrievalState
     z: Float[Array, "K d_m"]
     kl: Float[Array, " K"]
-    trajectory: Int[Array, "K S"]
-    step: Int[Array, "K S"]
+    chosen: Places
     weight: Float[Array, "K S"]
 
 
@@ -47,13 +47,11 @@ class Process(eqx.Module):
         self.agent_update = AgentUpdate(config, state_size, keys[5])
         self.config = config
 
-    def initial_state(self, key: PRNGKeyArray | None) -> RetrievalState:
+    def initial_state(self, key: Key) -> RetrievalState:
         """The slots at an episode's start; consumes `key`."""
         return self.start(key)
 
-    def read(
-        self, state: RetrievalState, s: Float[Array, " d"], memory: EncodedBatch | None, key: PRNGKeyArray | None
-    ) -> Reading:
+    def read(self, state: RetrievalState, s: Float[Array, " d"], memory: Memory, key: Key) -> Reading:
         """Steps 1 to 5. Consumes `key`; without one, z is the mean of its distribution."""
         assert memory is not None
         m, z, repeats = state.slots, state.last_read, self.config.retrievals_per_step
@@ -75,7 +73,7 @@ class Process(eqx.Module):
             # Step 5: update the states of the slots.
             m = jnp.where(retrieves, self.slot_update(m_hat, z), m)
             kl += KL_REDUCTIONS[self.config.kl_reduction](divergence * retrieves, axis=-1)
-        return Reading(RetrievalState(m, z, state.age + 1), z, kl, chosen.trajectory, chosen.step, alpha * retrieves)
+        return Reading(RetrievalState(m, z, state.age + 1), z, kl, chosen, alpha * retrieves)
 
     def deliver(
         self, s: Float[Array, " d"], z: Float[Array, "K d_m"]

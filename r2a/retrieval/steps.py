@@ -12,7 +12,7 @@ from r2a.networks.attention import Attention, TransformerBlock, masked_softmax
 from r2a.networks.dense import MLP, RESIDUALS, GatedResidual, LayerNorm, Linear, SumResidual
 from r2a.networks.recurrent import GRUCell
 from r2a.retrieval.selection import Places, attention_logits, choose, rows_of
-from r2a.types import EncodedBatch, RetrievalState, Summaries
+from r2a.types import EncodedBatch, Key, RetrievalState, Summaries
 
 
 class SlotStart(eqx.Module):
@@ -26,7 +26,7 @@ class SlotStart(eqx.Module):
         self.mean = jax.random.normal(key, shape)
         self.log_std = -jnp.ones(shape)
 
-    def __call__(self, key: PRNGKeyArray | None) -> RetrievalState:
+    def __call__(self, key: Key) -> RetrievalState:
         """Consumes `key`; without one, the slots start at their means."""
         noise = 0.0 if key is None else jnp.exp(self.log_std) * jax.random.normal(key, self.mean.shape)
         return RetrievalState(self.mean + noise, jnp.zeros_like(self.mean), jnp.zeros((), jnp.int32))

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from r2a.agents.actor import AgentPolicy, Randomness, epsilon_greedy
+from r2a.agents.actor import AgentPolicy, Layout, Randomness, epsilon_greedy
 from r2a.agents.agent import Agent
 from r2a.config import DataConfig, EvaluationConfig, RetrievalConfig, RunConfig, Source, Values
 from r2a.data.retrieval_batch import ResidentData, draw_mixed_batch, draw_retrieval_batch, tell_task, tell_task_of
@@ -215,14 +215,10 @@ def _evaluate_on_host(
             shown = np.resize(own, at_once * rows)
             places = np.resize(np.arange(first, first + len(own)), at_once * rows)
             part = jax.tree.map(lambda leaf: leaf[places[::rows] // rows], memory)  # noqa: B023
-            policy = Told(
-                agent,
-                part,
-                np.full(len(shown), config.evaluation.epsilon),
-                Randomness(act_key, start_key, first, max(groups * rows, first + len(shown))),
-                groups=at_once,
-                tasks=len(tasks) if config.agent.retrieval.reads else 0,
-            )
+            counted = len(tasks) if config.agent.retrieval.reads else 0
+            layout = Layout(first, max(groups * rows, first + len(shown)), at_once, counted)
+            epsilon = np.full(len(shown), config.evaluation.epsilon)
+            policy = Told(agent, part, epsilon, Randomness(act_key, start_key), layout=layout)
             policy.tell(shown, config.data)
             episodes = [(tasks[int(task)], first_seed + int(place)) for task, place in zip(shown, places, strict=True)]
             played = sorted(play_all(env, policy, episodes), key=lambda episode: episode.row)

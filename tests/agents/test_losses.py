@@ -7,7 +7,14 @@ import pytest
 import rlax
 
 from r2a.agents.actor import epsilon_greedy
-from r2a.agents.losses import double_q_error, huber, lambda_returns, sequence_priority, squashed_q_lambda_error
+from r2a.agents.losses import (
+    double_q_value,
+    huber,
+    lambda_returns,
+    one_step_error,
+    sequence_priority,
+    squashed_q_lambda_error,
+)
 from r2a.networks.squash import squash, unsquash
 
 Q = jnp.array([1.0, 2.0, 3.0])
@@ -16,16 +23,18 @@ ONLINE, TARGET = jnp.array([0.0, 5.0, 1.0]), jnp.array([10.0, 20.0, 30.0])
 
 def test_double_q_error_by_hand():
     # The online network prefers action 1, the target network values it: 0.5 + 0.9 x 20 - 2.
-    error = double_q_error(Q, jnp.array(1), jnp.array(0.5), jnp.array(0.9), ONLINE, TARGET)
+    value = double_q_value(ONLINE, TARGET)
+    error = one_step_error(Q, jnp.array(1), jnp.array(0.5), jnp.array(0.9), value)
     np.testing.assert_allclose(error, 16.5, rtol=1e-6)
-    ended = double_q_error(Q, jnp.array(2), jnp.array(0.5), jnp.array(0.0), ONLINE, TARGET)
+    ended = one_step_error(Q, jnp.array(2), jnp.array(0.5), jnp.array(0.0), value)
     np.testing.assert_allclose(ended, -2.5, rtol=1e-6)
 
 
 def test_only_the_value_of_the_action_taken_has_a_gradient():
-    gradients = jax.grad(double_q_error, argnums=(0, 4, 5))(
-        Q, jnp.array(1), jnp.array(0.5), jnp.array(0.9), ONLINE, TARGET
-    )
+    def error(q, online, target):
+        return one_step_error(q, jnp.array(1), jnp.array(0.5), jnp.array(0.9), double_q_value(online, target))
+
+    gradients = jax.grad(error, argnums=(0, 1, 2))(Q, ONLINE, TARGET)
     for gradient, expected in zip(gradients, ([0.0, -1.0, 0.0], [0.0] * 3, [0.0] * 3), strict=True):
         np.testing.assert_array_equal(gradient, expected)
 
@@ -68,7 +77,8 @@ def random_sequence(steps=12, actions=4):
 @pytest.mark.parametrize("lambda_", [0.0, 0.8, 1.0])
 def test_squashed_q_lambda_equals_rlax_where_both_networks_agree(lambda_):
     q, action, reward, discount, _, target = random_sequence()
-    ours = squashed_q_lambda_error(q, action, reward, discount, target, target, jnp.ones(len(q), bool), lambda_)
+    value = double_q_value(target, target)
+    ours = squashed_q_lambda_error(q, action, reward, discount, value, jnp.full(len(q), lambda_))
     theirs = rlax.transformed_q_lambda(
         q, action, reward, discount, target, lambda_, tx_pair=rlax.SIGNED_HYPERBOLIC_PAIR
     )
@@ -79,7 +89,8 @@ def test_squashed_q_lambda_by_a_loop_with_double_q_and_a_sequence_that_ends_earl
     q, action, reward, discount, online, target = random_sequence()
     goes_on = np.ones(len(q), bool)
     goes_on[7] = False
-    errors = squashed_q_lambda_error(q, action, reward, discount, online, target, jnp.asarray(goes_on), 0.8)
+    lambdas = jnp.where(goes_on, 0.8, 0.0)
+    errors = squashed_q_lambda_error(q, action, reward, discount, double_q_value(online, target), lambdas)
     values = [float(unsquash(target[t, int(jnp.argmax(online[t]))])) for t in range(len(q))]
     later = values[-1]
     for t in reversed(range(len(q))):
@@ -92,8 +103,8 @@ def test_only_the_values_of_actions_taken_have_a_gradient_in_q_lambda():
     q, action, reward, discount, online, target = random_sequence()
 
     def total(q, online, target):
-        ones = jnp.ones(len(q), bool)
-        return squashed_q_lambda_error(q, action, reward, discount, online, target, ones, 0.8).sum()
+        value = double_q_value(online, target)
+        return squashed_q_lambda_error(q, action, reward, discount, value, jnp.full(len(q), 0.8)).sum()
 
     of_q, of_online, of_target = jax.grad(total, argnums=(0, 1, 2))(q, online, target)
     np.testing.assert_array_equal(of_q, -jax.nn.one_hot(action, q.shape[1]))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small import agent_config, make_agent, make_learning_batch, make_retrieval_batch
 
-from r2a.agents.losses import sequence_priority, squashed_q_lambda_error
+from r2a.agents.losses import double_q_value, sequence_priority, squashed_q_lambda_error
 from r2a.agents.objectives import LossInput, gradient, losses, squashed_q_lambda, values
 from r2a.config import CoreConfig, LearnerConfig
 
@@ -47,11 +47,8 @@ def test_both_networks_learn_from_the_stored_state_on(burn_in):
         state = agent.unroll(state, frames.at(slice(burn_in)), encoded[0], None).state
     own, next_q = values(agent, state, frames.at(slice(burn_in, None)), encoded[0], read_key)
     later = values(target, stored, frames, encoded[1], None)[1][burn_in:]
-    discount = R2D2.discount * sequence.discount
-    goes_on = jnp.array([True] * 4)
-    expected = squashed_q_lambda_error(
-        own.q_values, sequence.action, sequence.reward, discount, next_q, later, goes_on, R2D2.lambda_
-    )
+    known = (sequence.action, sequence.reward, R2D2.discount * sequence.discount, double_q_value(next_q, later))
+    expected = squashed_q_lambda_error(own.q_values, *known, jnp.full(4, R2D2.lambda_))
     np.testing.assert_allclose(given.error, expected, rtol=1e-4, atol=1e-5)
     fresh = squashed_q_lambda(LossInput(agent, target, sequence, *encoded, key, R2D2))
     assert np.abs(np.asarray(fresh.error - given.error)).max() > 1e-3
