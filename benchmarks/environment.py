@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.pycolab_game import Game
 from r2a.environments.gridroboman.env import GRIDROBOMAN, SPEC
-from r2a.environments.gridroboman.reference import Game
 
 BOARDS = 1024
 

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from benchmarks.pycolab_game import Game
 from r2a.environments.gridroboman.dynamics import ACTION_NAMES, EPISODE_LENGTH, observe
-from r2a.environments.gridroboman.reference import Game
 from r2a.environments.gridroboman.tasks import TASK_NAMES, solved_tasks
 
 EPISODES, PLAYED = 2000, 120

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import jax
 import pytest
 
-from r2a.environments.gridroboman import page as board_page
+from r2a.environments.gridroboman import render as board_page
 from r2a.environments.gridroboman.render import render
 from r2a.environments.gridroboman.tasks import TASK_NAMES
 from r2a.environments.registry import world_of

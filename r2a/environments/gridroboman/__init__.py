@@ -4,8 +4,7 @@ dynamics   the board and its moves; tasks: the thirty tasks
 env        both as a pure environment
 expert     an optimal policy (its cost-to-go: plan), and what constant actions earn
 features   one-hot positions for networks
-render     a board as a picture; page: boards in reports
-reference  the same game told a second time, in pycolab
+render     a board as a picture, and in reports
 """
 
 from r2a.config import AgentConfig, CollectConfig, EncoderConfig, RetrievalConfig
@@ -26,5 +25,5 @@ WORLD = World(
     ),
     dataset="gridroboman-scripted",
     features="r2a.environments.gridroboman.features",
-    page="r2a.environments.gridroboman.page",
+    page="r2a.environments.gridroboman.render",
 )

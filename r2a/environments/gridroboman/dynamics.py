@@ -58,15 +58,11 @@ def reset(key: PRNGKey) -> State:
     blue = blue + (blue >= jnp.minimum(red, green))
     blue = blue + (blue >= jnp.maximum(red, green))
     robot = _below(bits[3], cells)
+    red_x, green_x, blue_x, robot_x = ((cell % BOARD_SIZE).astype(jnp.int8) for cell in (red, green, blue, robot))
+    red_y, green_y, blue_y, robot_y = ((cell // BOARD_SIZE).astype(jnp.int8) for cell in (red, green, blue, robot))
+    places = (red_x, green_x, blue_x), (red_y, green_y, blue_y)
     zero, no = jnp.zeros((), jnp.int8), jnp.zeros((), bool)
-    return State(
-        object_x=(_column(red), _column(green), _column(blue)),
-        object_y=(_row(red), _row(green), _row(blue)),
-        status=(zero, zero, zero),
-        held=(no, no, no),
-        robot_x=_column(robot),
-        robot_y=_row(robot),
-    )
+    return State(*places, (zero, zero, zero), (no, no, no), robot_x, robot_y)
 
 
 def observe(state: State) -> Observation:
@@ -100,17 +96,12 @@ def advance(state: State, action: Integer) -> State:
         status = jnp.where(put_down, jnp.int8(ON_BOARD), status)
         return jnp.where(putting & lying_here[i], jnp.int8(UNDER), status)
 
-    return moved._replace(
-        status=_three(new_status),
-        held=_three(lambda i: lifted[i] | (state.held[i] & ~putting)),
-    )
+    return moved._replace(status=_three(new_status), held=_three(lambda i: lifted[i] | (state.held[i] & ~putting)))
 
 
 def standing_on(state: State) -> ThreeFlags:
     """Which objects share the robot's cell, a held one included."""
-    return _three(
-        lambda i: (state.object_x[i] == state.robot_x) & (state.object_y[i] == state.robot_y),
-    )
+    return _three(lambda i: (state.object_x[i] == state.robot_x) & (state.object_y[i] == state.robot_y))
 
 
 def holding_any(state: State) -> Bool[Array, ""]:
@@ -140,11 +131,3 @@ def _three(function):
 def _below(bits: Array, limit: int) -> Array:
     """A number in [0, limit) from 32 random bits; 24 of them keep the bias under 1e-5."""
     return (((bits >> 8) * limit) >> 24).astype(jnp.int32)
-
-
-def _column(cell: Array) -> Scalar:
-    return (cell % BOARD_SIZE).astype(jnp.int8)
-
-
-def _row(cell: Array) -> Scalar:
-    return (cell // BOARD_SIZE).astype(jnp.int8)

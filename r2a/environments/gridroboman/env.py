@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium.spaces import Box, Discrete
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float32, Int, UInt8
+from jaxtyping import Array, Float32, UInt8
 
 from r2a.environments.adapters import FromPure
 from r2a.environments.api import EnvSpec
 from r2a.environments.gridroboman import dynamics, tasks
-from r2a.environments.gridroboman.dynamics import ACTION_NAMES, BOARD_SIZE, EPISODE_LENGTH, Observation, PRNGKey, State
+from r2a.environments.gridroboman.dynamics import ACTION_NAMES, BOARD_SIZE, EPISODE_LENGTH, Integer, State
 from r2a.environments.gridroboman.render import render
 
-Integer = Int[ArrayLike, ""]
 LOW, HIGH = np.array([0] * 8 + [-1] * 3, np.int8), np.array([BOARD_SIZE - 1] * 8 + [1] * 3, np.int8)
 
 SPEC = EnvSpec(
@@ -34,14 +33,8 @@ class Gridroboman:
     """A `PureEnv`; every step after which the board solves the task earns one."""
 
     spec = SPEC
-
-    def reset(self, key: PRNGKey) -> State:
-        """Draw a start state; consumes `key`."""
-        return dynamics.reset(key)
-
-    def observe(self, state: State) -> Observation:
-        """The 11-vector of `state`."""
-        return dynamics.observe(state)
+    reset = staticmethod(dynamics.reset)
+    observe = staticmethod(dynamics.observe)
 
     def step(self, state: State, action: Integer, task: Integer) -> tuple[State, Float32[Array, ""]]:
         """The next state and the reward of `task` in it."""
@@ -50,11 +43,7 @@ class Gridroboman:
 
     def render(self, state: State) -> UInt8[np.ndarray, "h w 3"]:
         """The board as a picture."""
-        return render(np.asarray(dynamics.observe(State(*(_traced(part) for part in state)))))
-
-
-def _traced(part: Any) -> Any:
-    return tuple(map(jnp.asarray, part)) if isinstance(part, tuple) else jnp.asarray(part)
+        return render(np.asarray(dynamics.observe(jax.tree.map(jnp.asarray, state))))
 
 
 GRIDROBOMAN = Gridroboman()

@@ -9,19 +9,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int8
 
 from r2a.environments.gridroboman.dynamics import ACTION_NAMES, SKIP, Integer, PRNGKey, State, advance
-from r2a.environments.gridroboman.plan import Goal, goal_of, steps_to_solve
+from r2a.environments.gridroboman.plan import goal_of, steps_to_solve
 
 NUM_ACTIONS = len(ACTION_NAMES)
 
 
 def expert_action(state: State, task: Integer) -> Int8[Array, ""]:
     """The action after which the fewest steps are left to solve `task`; skip once it is solved."""
-    return _descend(state, goal_of(task))
-
-
-def _descend(state: State, goal: Goal) -> Int8[Array, ""]:
     following = jax.vmap(advance, in_axes=(None, 0))(state, jnp.arange(NUM_ACTIONS, dtype=jnp.int8))
-    steps = jax.vmap(steps_to_solve, in_axes=(0, None))(following, goal)
+    steps = jax.vmap(steps_to_solve, in_axes=(0, None))(following, goal_of(task))
     # Skip wins ties: then nothing is gained by acting.
     return jnp.where(steps.min() < steps[SKIP], jnp.argmin(steps), SKIP).astype(jnp.int8)
 

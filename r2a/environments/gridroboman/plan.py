@@ -7,6 +7,7 @@ is optimal: a solved board stays solved by skipping.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -22,8 +23,6 @@ Flag = Bool[Array, ""]
 IMPOSSIBLE = jnp.int8(100)
 LAST = BOARD_SIZE - 1
 SLACK = 2 * LAST - tasks.FAR_DISTANCE - 1  # far apart: this many steps short of opposite corners in sum
-
-FAMILIES = tuple(dict.fromkeys(task.family for task in tasks.TASKS.values()))
 
 
 class Goal(NamedTuple):
@@ -59,16 +58,12 @@ class Scene(NamedTuple):
     z: Piece
 
 
-def _goal_table() -> Goal:
-    rows = []
-    for task in tasks.TASKS.values():
-        x, *rest = task.objects
-        others = rest + [i for i in range(3) if i not in task.objects]
-        rows.append((FAMILIES.index(task.family), x, *others))
-    return Goal(*np.asarray(rows, np.int8).T)
+def _numbers_of(task: tasks.Task) -> tuple[int, ...]:
+    bystanders = (i for i in range(3) if i not in task.objects)
+    return (list(tasks.FAMILIES).index(task.family), *task.objects, *bystanders)
 
 
-GOALS = _goal_table()
+GOALS = Goal(*np.array([_numbers_of(task) for task in tasks.TASKS.values()], np.int8).T)
 
 
 def goal_of(task: Integer) -> Goal:
@@ -90,7 +85,7 @@ def steps_to_solve(state: State, goal: Goal) -> Steps:
         tasks.on_top: _on_top,
     }
     steps = IMPOSSIBLE
-    for number, family in enumerate(FAMILIES):
+    for number, family in enumerate(tasks.FAMILIES):
         steps = jnp.where(goal.family == number, costs[family](scene), steps)
     return steps
 
@@ -185,12 +180,10 @@ def _close_to(scene: Scene) -> Steps:
 def _corner_cells() -> tuple[Place, Place, np.ndarray]:
     """Every cell that may hold one of two far objects, its opposite corner, the slack left for the other."""
     rows = []
-    for corner_x in (0, LAST):
-        for corner_y in (0, LAST):
-            for off_x in range(SLACK + 1):
-                for off_y in range(SLACK + 1 - off_x):
-                    cell_x, cell_y = abs(corner_x - off_x), abs(corner_y - off_y)
-                    rows.append((cell_x, cell_y, LAST - corner_x, LAST - corner_y, SLACK - off_x - off_y))
+    for corner_x, corner_y, off_x, off_y in product((0, LAST), (0, LAST), range(SLACK + 1), range(SLACK + 1)):
+        if off_x + off_y <= SLACK:
+            cell_x, cell_y = abs(corner_x - off_x), abs(corner_y - off_y)
+            rows.append((cell_x, cell_y, LAST - corner_x, LAST - corner_y, SLACK - off_x - off_y))
     cell_x, cell_y, opposite_x, opposite_y, slack = np.asarray(rows, np.int8).T
     return Place(cell_x, cell_y), Place(opposite_x, opposite_y), slack
 

@@ -17,7 +17,7 @@ try:
     from pycolab import engine, things
     from pycolab.prefab_parts import sprites
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("the reference game needs pycolab: pip install 'r2a[reference]'") from error
+    raise ModuleNotFoundError("the reference game needs pycolab: pip install 'r2a[dev]'") from error
 
 from r2a.environments.gridroboman.tasks import TASK_NAMES
 
