@@ -10,26 +10,12 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from r2a.environments.api import (
-    Actions,
-    EnvSpec,
-    Picture,
-    PureEnv,
-    Rows,
-    Seed,
-    TimeStep,
-    VectorEnv,
-    blank,
-    require_task,
-    rows_to_reset,
-    rows_to_step,
-    seed_number,
-    seed_sequence,
-)
+from r2a.environments import api
+from r2a.environments.api import EnvSpec, HostEnv, Picture, PureEnv, Seed, TimeStep, VectorEnv
 from r2a.errors import UserError
 
 
-class FromGymnasium:
+class FromGymnasium(HostEnv):
     """One Gymnasium environment per row, in this process.
 
     `make(task)` gives an environment of a task. Its info may have `scores`, in the order of the spec's, and a
@@ -38,8 +24,8 @@ class FromGymnasium:
     """
 
     def __init__(self, spec: EnvSpec, make: Callable[[str], Any], num_envs: int):
-        self._now = blank(spec, num_envs)
-        self.spec, self.num_envs, self._make = spec, num_envs, make
+        super().__init__(spec, num_envs)
+        self._make = make
         self._envs: list[Any] = [None] * num_envs
         self._tasks: list[str | None] = [None] * num_envs
         self._length = np.zeros(num_envs, np.int64)
@@ -53,55 +39,42 @@ class FromGymnasium:
             return gymnasium.make(id, render_mode="rgb_array", disable_env_checker=True, **options)
 
         first = make(id)
-        limit = first.spec.max_episode_steps if first.spec is not None else None
         spec = EnvSpec(
             id=id,
             tasks=(id,),
             observation=_supported(first.observation_space, (Box,), "observations"),
             action=_supported(first.action_space, (Box, Discrete), "actions"),
-            max_steps=limit or 2**31,
+            max_steps=first.spec.max_episode_steps or 2**31,
             fps=float(first.metadata.get("render_fps") or 15.0),
         )
         env = cls(spec, make, num_envs)
         env._envs[0], env._tasks[0] = first, id
         return env
 
-    def reset(self, tasks: Sequence[str], seeds: Sequence[Seed], rows: Rows | None = None) -> TimeStep:
-        """Begin episodes; a row whose task changes gets another environment."""
+    def _begin(self, rows: list[int], tasks: Sequence[str], seeds: Sequence[Seed]) -> None:
+        """A row whose task changes gets another environment."""
         now = self._now
-        for task in tasks:
-            require_task(task, self.spec.tasks, f"task of {self.spec.id}")
-        for row, task, seed in zip(rows_to_reset(self.num_envs, tasks, seeds, rows), tasks, seeds, strict=True):
+        for row, task, seed in zip(rows, tasks, seeds, strict=True):
             if task != self._tasks[row]:
                 self._close(row)
                 self._envs[row], self._tasks[row] = self._make(task), task
             env = self._envs[row]
-            own = seed_sequence(seed) if env.metadata.get("seed_sequences") else seed_number(seed)
-            observation, info = env.reset(seed=own)
-            now.observation[row] = observation
-            now.instruction[row] = info.get("instruction", 0)
-            now.reward[row], now.discount[row] = 0.0, 1.0
-            now.terminated[row] = now.truncated[row] = False
-            now.scores[row] = info.get("scores", 0.0)
+            own = api.seed_sequence(seed) if env.metadata.get("seed_sequences") else api.seed_number(seed)
+            now.observation[row], info = env.reset(seed=own)
+            now.begin(row)
+            now.instruction[row], now.scores[row] = info.get("instruction", 0), info.get("scores", 0.0)
             self._length[row] = 0
-        return now.copy()
 
-    def step(self, actions: Actions, rows: Rows | None = None) -> TimeStep:
-        """One action in every row that goes on."""
+    def _advance(self, actions: np.ndarray, rows: list[int]) -> None:
         now = self._now
-        chosen, going_on = rows_to_step(self.spec, now.ended, actions, rows)
-        now.reward[:] = 0.0
-        for row in going_on:
-            action = int(chosen[row]) if isinstance(self.spec.action, Discrete) else chosen[row]
-            observation, reward, terminated, truncated, info = self._envs[row].step(action)
+        for row in rows:
+            action = int(actions[row]) if isinstance(self.spec.action, Discrete) else actions[row]
+            now.observation[row], reward, terminated, truncated, info = self._envs[row].step(action)
             self._length[row] += 1
-            now.observation[row] = observation
-            now.reward[row] = reward
+            now.reward[row], now.terminated[row] = reward, terminated
             now.discount[row] = info.get("discount", 0.0 if terminated else 1.0)
-            now.terminated[row] = terminated
             now.truncated[row] = not terminated and (truncated or self._length[row] >= self.spec.max_steps)
             now.scores[row] = info["scores"] if "scores" in info else now.scores[row] + reward
-        return now.copy()
 
     def render(self, row: int) -> Picture:
         """What the environment itself draws."""
@@ -132,49 +105,34 @@ def _supported(space: Any, kinds: tuple[type, ...], what: str) -> Any:
     return space
 
 
-class FromPure:
+class FromPure(HostEnv):
     """Rows of a pure environment, stepped from outside of compiled programs."""
 
     def __init__(self, pure: PureEnv[Any], num_envs: int):
-        self._now = blank(pure.spec, num_envs)
-        self.spec, self.num_envs, self._pure = pure.spec, num_envs, pure
+        super().__init__(pure.spec, num_envs)
+        self._pure = pure
         self._reset, self._observe, self._step = _compiled(pure)
         self._length = np.zeros(num_envs, np.int64)
         self._task = np.zeros(num_envs, np.int32)
-        self._states: Any = self._to_host(self._reset(np.zeros(num_envs, np.uint32)))
+        self._states: Any = self._reset(np.zeros(num_envs, np.uint32))
 
-    def reset(self, tasks: Sequence[str], seeds: Sequence[Seed], rows: Rows | None = None) -> TimeStep:
-        """Begin episodes; an episode's start is drawn with the key of its seed."""
-        import jax
-
-        for task in tasks:
-            require_task(task, self.spec.tasks, f"task of {self.spec.id}")
-        chosen, now = rows_to_reset(self.num_envs, tasks, seeds, rows), self._now
+    def _begin(self, rows: list[int], tasks: Sequence[str], seeds: Sequence[Seed]) -> None:
+        """An episode's start is drawn with the key of its seed."""
         numbers = np.zeros(self.num_envs, np.uint32)
-        numbers[chosen] = [seed_number(seed) % 2**32 for seed in seeds]
-        fresh = self._to_host(self._reset(numbers))
-        self._states = jax.tree.map(lambda old, new: _with_rows(old, new, chosen), self._states, fresh)
-        now.observation[chosen] = np.asarray(self._observe(self._states))[chosen]
-        now.reward[chosen], now.terminated[chosen], now.truncated[chosen] = 0.0, False, False
-        now.scores[chosen], self._length[chosen] = 0.0, 0
-        self._task[chosen] = [self.spec.tasks.index(task) for task in tasks]
-        return now.copy()
+        numbers[rows] = [api.seed_number(seed) % 2**32 for seed in seeds]
+        self._show(self._reset(numbers), rows)
+        self._now.begin(rows)
+        self._length[rows] = 0
+        self._task[rows] = [self.spec.tasks.index(task) for task in tasks]
 
-    def step(self, actions: Actions, rows: Rows | None = None) -> TimeStep:
-        """One action in every row that goes on."""
-        import jax
-
+    def _advance(self, actions: np.ndarray, rows: list[int]) -> None:
         now = self._now
-        chosen, going_on = rows_to_step(self.spec, now.ended, actions, rows)
-        following, reward = self._to_host(self._step(self._states, chosen.astype(np.int32), self._task))
-        self._states = jax.tree.map(lambda old, new: _with_rows(old, new, going_on), self._states, following)
-        now.observation[going_on] = np.asarray(self._observe(self._states))[going_on]
-        now.reward[:] = 0.0
-        now.reward[going_on] = reward[going_on]
-        now.scores[going_on, 0] += reward[going_on]
-        self._length[going_on] += 1
-        now.truncated[going_on] = self._length[going_on] >= self.spec.max_steps
-        return now.copy()
+        following, reward = self._step(self._states, actions.astype(np.int32), self._task)
+        self._show(following, rows)
+        now.reward[rows] = reward[rows]
+        now.scores[rows, 0] += reward[rows]
+        self._length[rows] += 1
+        now.truncated[rows] = self._length[rows] >= self.spec.max_steps
 
     def render(self, row: int) -> Picture:
         """The state of a row as the environment draws it."""
@@ -182,13 +140,17 @@ class FromPure:
 
         return self._pure.render(jax.tree.map(lambda column: column[row], self._states))
 
-    def close(self) -> None:
-        """There is nothing to let go of."""
-
-    def _to_host(self, tree: Any) -> Any:
+    def _show(self, states: Any, rows: list[int]) -> None:
+        """Take these rows of new states, and see what they show."""
         import jax
 
-        return jax.tree.map(np.asarray, tree)
+        def with_rows(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+            changed = old.copy()
+            changed[rows] = new[rows]
+            return changed
+
+        self._states = jax.tree.map(with_rows, self._states, states)
+        self._now.observation[rows] = self._observe(self._states)[rows]
 
 
 @cache
@@ -196,21 +158,18 @@ def _compiled(pure: PureEnv[Any]) -> tuple[Callable[..., Any], ...]:
     """How rows are reset by seeds, observed and stepped; compiled once, however often rows are made."""
     import jax
 
-    reset = jax.vmap(lambda seed: pure.reset(jax.random.key(seed)))
-    return jax.jit(reset), jax.jit(jax.vmap(pure.observe)), jax.jit(jax.vmap(pure.step))
+    def on_host(function: Callable[..., Any]) -> Callable[..., Any]:
+        compiled = jax.jit(jax.vmap(function))
+        return lambda *given: jax.tree.map(np.asarray, compiled(*given))
 
-
-def _with_rows(old: np.ndarray, new: np.ndarray, rows: Sequence[int]) -> np.ndarray:
-    changed = old.copy()
-    changed[rows] = new[rows]
-    return changed
+    return on_host(lambda seed: pure.reset(jax.random.key(seed))), on_host(pure.observe), on_host(pure.step)
 
 
 class AsGymnasium(gymnasium.Env[Any, Any]):
     """One row of an environment of ours for Gymnasium; with instructions, observations are a dictionary of both."""
 
     def __init__(self, env: VectorEnv, task: str, render_mode: str | None = None):
-        require_task(task, env.spec.tasks, f"task of {env.spec.id}")
+        api.require_task(task, env.spec.tasks, f"task of {env.spec.id}")
         self._env, self.task, self.render_mode = env, task, render_mode
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": env.spec.fps}
         if render_mode not in (None, "rgb_array"):
@@ -227,13 +186,14 @@ class AsGymnasium(gymnasium.Env[Any, Any]):
         super().reset(seed=seed)
         now = self._env.reset([self.task], [int(self.np_random.integers(2**31))])
         self._is_reset = True
-        return self._seen(now), self._info(now)
+        return self._shown(now)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Do one action."""
         self._require_reset()
         now = self._env.step(np.asarray(action)[None])
-        return self._seen(now), float(now.reward[0]), bool(now.terminated[0]), bool(now.truncated[0]), self._info(now)
+        seen, info = self._shown(now)
+        return seen, float(now.reward[0]), bool(now.terminated[0]), bool(now.truncated[0]), info
 
     def render(self) -> Any:
         """A picture, if the render mode asks for one."""
@@ -248,10 +208,8 @@ class AsGymnasium(gymnasium.Env[Any, Any]):
         if not self._is_reset:
             raise gymnasium.error.ResetNeeded("call reset before the first step or picture")
 
-    def _seen(self, now: TimeStep) -> Any:
-        if not self._env.spec.instruction_length:
-            return now.observation[0]
-        return {"observation": now.observation[0], "instruction": now.instruction[0]}
-
-    def _info(self, now: TimeStep) -> dict[str, Any]:
-        return {"task": self.task, **dict(zip(self._env.spec.scores, now.scores[0].tolist(), strict=True))}
+    def _shown(self, now: TimeStep) -> tuple[Any, dict[str, Any]]:
+        """What Gymnasium calls observation and info."""
+        both = {"observation": now.observation[0], "instruction": now.instruction[0]}
+        scores = dict(zip(self._env.spec.scores, now.scores[0].tolist(), strict=True))
+        return both if self._env.spec.instruction_length else now.observation[0], {"task": self.task, **scores}

@@ -6,7 +6,9 @@ go on with it after a stop, and to bring back a simulator whose process has died
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -77,24 +79,14 @@ class TimeStep(NamedTuple):
         """The rows that wait to be reset."""
         return self.terminated | self.truncated
 
+    def begin(self, rows: Any) -> None:
+        """Episodes begin in these rows; what they show is for the environment to say."""
+        self.reward[rows], self.discount[rows], self.scores[rows] = 0.0, 1.0, 0.0
+        self.terminated[rows] = self.truncated[rows] = False
+
     def copy(self) -> TimeStep:
         """What is handed out does not change later."""
         return TimeStep(*(column.copy() for column in self))
-
-
-def blank(spec: EnvSpec, num_envs: int) -> TimeStep:
-    """Before the first reset: every row has ended."""
-    if num_envs < 1:
-        raise UserError(f"The number of environments is {num_envs}, but it must be greater than zero.")
-    return TimeStep(
-        np.zeros((num_envs, *spec.observation.shape), spec.observation.dtype),
-        np.zeros((num_envs, spec.instruction_length), np.uint8),
-        np.zeros(num_envs, np.float32),
-        np.ones(num_envs, np.float32),
-        np.ones(num_envs, bool),
-        np.zeros(num_envs, bool),
-        np.zeros((num_envs, len(spec.scores))),
-    )
 
 
 @runtime_checkable
@@ -121,10 +113,64 @@ class VectorEnv(Protocol):
         ...
 
 
+class HostEnv:
+    """A `VectorEnv` but for what its rows do: it checks what it is given, and keeps what they show in `_now`."""
+
+    def __init__(self, spec: EnvSpec, num_envs: int):
+        if num_envs < 1:
+            raise UserError(f"The number of environments is {num_envs}, but it must be greater than zero.")
+        self.spec, self.num_envs = spec, num_envs
+        self._now = TimeStep(  # before the first reset every row has ended
+            np.zeros((num_envs, *spec.observation.shape), spec.observation.dtype),
+            np.zeros((num_envs, spec.instruction_length), np.uint8),
+            np.zeros(num_envs, np.float32),
+            np.ones(num_envs, np.float32),
+            np.ones(num_envs, bool),
+            np.zeros(num_envs, bool),
+            np.zeros((num_envs, len(spec.scores))),
+        )
+
+    def reset(self, tasks: Sequence[str], seeds: Sequence[Seed], rows: Rows | None = None) -> TimeStep:
+        """Begin episodes in these rows (default: in all), one task and one seed for each of them."""
+        for task in tasks:
+            self._require_task(task)
+        chosen = [int(row) for row in (range(self.num_envs) if rows is None else rows)]
+        if not len(chosen) == len(tasks) == len(seeds):
+            raise ValueError(f"{len(chosen)} rows, {len(tasks)} tasks and {len(seeds)} seeds are not as many of each")
+        self._begin(chosen, tasks, seeds)
+        return self._now.copy()
+
+    def step(self, actions: Actions, rows: Rows | None = None) -> TimeStep:
+        """Do one action in every row that has not ended, or only in these of them; `actions` has an entry for all."""
+        chosen = np.asarray(actions)
+        if len(chosen) != self.num_envs:
+            raise ValueError(f"{len(chosen)} actions for {self.num_envs} environments")
+        allowed = range(self.num_envs) if rows is None else set(map(int, rows))
+        going_on = [row for row in np.flatnonzero(~self._now.ended).tolist() if row in allowed]
+        if isinstance(self.spec.action, Discrete):
+            wrong = [int(chosen[row]) for row in going_on if not 0 <= chosen[row] < self.spec.action.n]
+            if wrong:
+                raise ValueError(f"unknown action {wrong[0]}: choose a number from 0 to {int(self.spec.action.n) - 1}")
+        self._now.reward[:] = 0.0
+        self._advance(chosen, going_on)
+        return self._now.copy()
+
+    def close(self) -> None:
+        """Let go of everything; there may be nothing."""
+
+    def _require_task(self, task: str) -> None:
+        require_task(task, self.spec.tasks, f"task of {self.spec.id}")
+
+    def _begin(self, rows: list[int], tasks: Sequence[str], seeds: Sequence[Seed]) -> None:
+        raise NotImplementedError
+
+    def _advance(self, actions: np.ndarray, rows: list[int]) -> None:
+        raise NotImplementedError
+
+
 State = TypeVar("State")
 
 
-@runtime_checkable
 @runtime_checkable
 class PureEnv(Protocol[State]):
     """An environment without a batch axis whose methods are pure: they are mapped and compiled by whoever calls them.
@@ -151,30 +197,6 @@ class PureEnv(Protocol[State]):
         ...
 
 
-def rows_to_reset(num_envs: int, tasks: Sequence[str], seeds: Sequence[Seed], rows: Rows | None) -> list[int]:
-    """The rows that a reset is about, after checking what it was given."""
-    chosen = list(range(num_envs)) if rows is None else [int(row) for row in rows]
-    if not len(chosen) == len(tasks) == len(seeds):
-        raise ValueError(f"{len(chosen)} rows, {len(tasks)} tasks and {len(seeds)} seeds are not as many of each")
-    return chosen
-
-
-def rows_to_step(spec: EnvSpec, ended: np.ndarray, actions: Any, rows: Rows | None) -> tuple[np.ndarray, list[int]]:
-    """The actions, checked, and the rows that they are done in."""
-    chosen = np.asarray(actions)
-    if len(chosen) != len(ended):
-        raise ValueError(f"{len(chosen)} actions for {len(ended)} environments")
-    going_on = np.flatnonzero(~ended).tolist()
-    if rows is not None:
-        allowed = set(map(int, rows))
-        going_on = [row for row in going_on if row in allowed]
-    if isinstance(spec.action, Discrete):
-        wrong = [int(chosen[row]) for row in going_on if not 0 <= chosen[row] < spec.action.n]
-        if wrong:
-            raise ValueError(f"unknown action {wrong[0]}: choose a number from 0 to {int(spec.action.n) - 1}")
-    return chosen, going_on
-
-
 class NoEpisodeError(Exception):
     """A seed of which no episode can be made, or by an expert played to its end."""
 
@@ -194,7 +216,7 @@ def play_again(env: VectorEnv, episodes: Sequence[Played], rows: Rows | None = N
 
     All come to their last action in the same step, so that what is returned shows the reward of each.
     """
-    chosen = list(range(env.num_envs)) if rows is None else [int(row) for row in rows]
+    chosen = range(env.num_envs) if rows is None else rows
     now = env.reset([e.task for e in episodes], [e.seed for e in episodes], chosen)
     example = env.spec.action.sample()
     for left in range(max((len(episode.actions) for episode in episodes), default=0), 0, -1):
@@ -208,28 +230,20 @@ def play_again(env: VectorEnv, episodes: Sequence[Played], rows: Rows | None = N
 
 def pictures(make: Callable[[int], VectorEnv], episode: Played) -> Iterator[Picture]:
     """A video of an episode, from its start to what its last action led to; it is played again, elsewhere."""
-    env = make(1)
-    try:
+    with closing(make(1)) as env:
         env.reset([episode.task], [episode.seed])
         yield env.render(0)
         for action in episode.actions:
             env.step(np.asarray(action)[None])
             yield env.render(0)
-    finally:
-        env.close()
 
 
 def require_task(task: str, tasks: Sequence[str], what: str) -> None:
     """Refuse an unknown task with the names that come close, or all where there are few."""
-    import difflib
-
     if task in tasks:
         return
-    by_simple = {name.lower().replace("-", "_").replace(" ", "_"): name for name in tasks}
-    simple = task.lower().replace("-", "_").replace(" ", "_")
+    simple, *names = (name.lower().replace("-", "_").replace(" ", "_") for name in (task, *tasks))
+    by_simple = dict(zip(names, tasks, strict=True))
     near = [by_simple[match] for match in difflib.get_close_matches(simple, by_simple, n=3, cutoff=0.5)]
-    if near:
-        advice = f"did you mean {' or '.join(near)}?"
-    else:
-        advice = f"choose one of {', '.join(tasks[:40])}."
+    advice = f"did you mean {' or '.join(near)}?" if near else f"choose one of {', '.join(tasks[:40])}."
     raise UserError(f"There is no {what} {task!r}; {advice}")

@@ -7,7 +7,8 @@ long to import, is no matter to the others.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -49,9 +50,9 @@ class World:
     """Whether each has to be in a process of its own making, rather than in this one."""
 
     def load(self, part: str) -> Any:
-        """A part of the world."""
+        """A part of the world; None where it has none."""
         module, _, name = getattr(self, part).partition(":")
-        loaded = importlib.import_module(module)
+        loaded = importlib.import_module(module) if module else None
         return getattr(loaded, name) if name else loaded
 
 
@@ -77,28 +78,23 @@ def make(name: str, settings: Any = None, num_envs: int = 1, *, render: bool = F
     """Environments of a world, in this process or, where it asks for that, in others."""
     world = world_of(name)
     settings = world.settings if settings is None else settings
+    here = partial(make_here, world, settings, render)
     if not world.in_processes:
-        return make_here(name, settings, render, num_envs)
-    first = make_here(name, settings, False, 1)
-    spec = first.spec
-    first.close()
-    return Workers(partial(_made, world, settings, render), spec, num_envs, getattr(settings, "processes", 1))
+        return here(num_envs)
+    return Workers(here, spec_of(name, settings), num_envs, getattr(settings, "processes", 1))
 
 
-def make_here(name: str, settings: Any, render: bool, num_envs: int) -> VectorEnv:
-    """Environments of a world in this process."""
-    return _made(world_of(name), settings, render, num_envs)
-
-
-def _made(world: World, settings: Any, render: bool, num_envs: int) -> VectorEnv:
-    """A process that is told the entry need not have it registered."""
-    return world.load("make")(settings, num_envs, render)
+def make_here(world: str | World, settings: Any, render: bool, num_envs: int) -> VectorEnv:
+    """Environments of a world in this process; one that is given the entry need not have it registered."""
+    entry = world_of(world) if isinstance(world, str) else world
+    return entry.load("make")(entry.settings if settings is None else settings, num_envs, render)
 
 
 def make_pure(name: str, settings: Any = None) -> PureEnv[Any] | None:
     """The world as pure functions, if it can be had so."""
     world = world_of(name)
-    return world.load("pure")(world.settings if settings is None else settings) if world.pure else None
+    pure = world.load("pure")
+    return pure and pure(world.settings if settings is None else settings)
 
 
 def spec_of(name: str, settings: Any = None) -> EnvSpec:
@@ -106,24 +102,19 @@ def spec_of(name: str, settings: Any = None) -> EnvSpec:
     pure = make_pure(name, settings)
     if pure is not None:
         return pure.spec
-    world = world_of(name)
-    env = make_here(name, world.settings if settings is None else settings, False, 1)
-    env.close()
-    return env.spec
+    with closing(make_here(name, settings, False, 1)) as env:
+        return env.spec
 
 
 def load_features(name: str) -> None:
     """Have a world's own encoders registered, if it has any."""
-    world = world_of(name)
-    if world.features:
-        world.load("features")
+    world_of(name).load("features")
 
 
 def check_data(name: str, settings: Any, manifest: Mapping[str, Any], where: str) -> None:
     """Refuse data whose episodes are not those of an environment with these settings."""
     if manifest["environment"] != name:
         raise UserError(f"{where} holds episodes of {manifest['environment']}, not of {name}.")
-    world = world_of(name)
-    if world.check_data:
-        check: Callable[..., None] = world.load("check_data")
+    check = world_of(name).load("check_data")
+    if check is not None:
         check(settings, manifest["provenance"], tuple(manifest["observation_shape"]), where)

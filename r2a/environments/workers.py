@@ -9,26 +9,15 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
 import numpy as np
 
-from r2a.environments.api import (
-    Actions,
-    Picture,
-    Played,
-    Rows,
-    Seed,
-    TimeStep,
-    VectorEnv,
-    blank,
-    play_again,
-    require_task,
-    rows_to_reset,
-    rows_to_step,
-)
+from r2a.environments.api import EnvSpec, HostEnv, Picture, Played, Seed, TimeStep, VectorEnv, play_again
 from r2a.errors import UserError
 
 Task = TypeVar("Task")
@@ -54,8 +43,8 @@ class Remote:
         theirs.close()
         self._patience = patience
 
-    def ask(self, method: str, *arguments: Any) -> None:
-        """Have a method called; the answer is fetched later."""
+    def ask(self, method: str | Callable[..., Any], *arguments: Any) -> None:
+        """Have a method called, or a function of the object; the answer is fetched later."""
         with contextlib.suppress(ConnectionError):  # found again when the answer is fetched
             self.connection.send((method, arguments))
 
@@ -92,59 +81,41 @@ def _serve(connection: Connection, make: Callable[..., Any], arguments: tuple[An
             refusal = answer = None
             try:
                 served = make(*arguments) if served is None else served
-                answer = getattr(served, method)(*given)
+                answer = method(served, *given) if callable(method) else getattr(served, method)(*given)
             except UserError as error:
                 refusal = str(error)
             connection.send((refusal, answer))
 
 
-class Workers:
+class Workers(HostEnv):
     """An environment whose rows are spread over processes; `make(n)` gives one with n rows and can be pickled."""
 
     def __init__(
-        self, make: Callable[[int], VectorEnv], spec: Any, num_envs: int, processes: int, patience: float = PATIENCE
+        self, make: Callable[[int], VectorEnv], spec: EnvSpec, num_envs: int, processes: int, patience: float = PATIENCE
     ):
-        self.spec, self.num_envs = spec, num_envs
+        super().__init__(spec, num_envs)
         self._make, self._patience = make, patience
         self._groups = [g for g in np.array_split(np.arange(num_envs), max(1, min(processes, num_envs))) if len(g)]
         self._remotes = [Remote(make, len(group), patience=patience) for group in self._groups]
-        self._episodes: list[Played | None] = [None] * num_envs
-        self._now = blank(spec, num_envs)
+        self._episodes: dict[int, Played] = {}
         self._deaths = 0
 
-    def reset(self, tasks: Sequence[str], seeds: Sequence[Seed], rows: Rows | None = None) -> TimeStep:
-        """Begin episodes, in all processes at the same time."""
-        for task in tasks:
-            require_task(task, self.spec.tasks, f"task of {self.spec.id}")
-        chosen = rows_to_reset(self.num_envs, tasks, seeds, rows)
-        for row, task, seed in zip(chosen, tasks, seeds, strict=True):
-            self._episodes[row] = Played(task, seed, [])
+    def _begin(self, rows: list[int], tasks: Sequence[str], seeds: Sequence[Seed]) -> None:
+        begun = {row: Played(task, seed, []) for row, task, seed in zip(rows, tasks, seeds, strict=True)}
+        self._episodes |= begun
         self._deaths = 0
-        given = dict(zip(chosen, zip(tasks, seeds, strict=True), strict=True))
 
-        def request(own: np.ndarray) -> tuple[Any, ...] | None:
-            mine = [(i, given[row]) for i, row in enumerate(own.tolist()) if row in given]
-            return (
-                ("reset", [t for _, (t, _) in mine], [s for _, (_, s) in mine], [i for i, _ in mine]) if mine else None
-            )
+        def request(own: np.ndarray) -> tuple[Any, ...]:
+            mine = [begun[row] for row in own.tolist() if row in begun]
+            return "reset", [episode.task for episode in mine], [episode.seed for episode in mine]
 
-        return self._all(request)
+        self._ask(rows, request)
 
-    def step(self, actions: Actions, rows: Rows | None = None) -> TimeStep:
-        """One action in every row that goes on, in all processes at the same time."""
-        chosen, going_on = rows_to_step(self.spec, self._now.ended, actions, rows)
-        for row in going_on:
-            episode = self._episodes[row]
-            assert episode is not None
-            episode.actions.append(chosen[row].copy())  # it may be a part of what the caller writes into again
-        self._now.reward[:] = 0.0
-        allowed = set(going_on)
-
-        def request(own: np.ndarray) -> tuple[Any, ...] | None:
-            mine = [i for i, row in enumerate(own.tolist()) if row in allowed]
-            return ("step", chosen[own], mine) if mine else None
-
-        return self._all(request)
+    def _advance(self, actions: np.ndarray, rows: list[int]) -> None:
+        for row in rows:
+            # A copy: it may be a part of what the caller writes into again.
+            self._episodes[row].actions.append(actions[row].copy())
+        self._ask(rows, lambda own: ("step", actions[own]))
 
     def render(self, row: int) -> Picture:
         """What a person would see of a row now."""
@@ -161,31 +132,27 @@ class Workers:
         for remote in self._remotes:
             remote.close()
 
-    def __enter__(self) -> Workers:
-        return self
+    def _ask(self, rows: list[int], request: Callable[[np.ndarray], tuple[Any, ...]]) -> None:
+        """Ask the processes of these rows, all at the same time, for what `request` says of a process's rows.
 
-    def __exit__(self, *error: Any) -> None:
-        self.close()
-
-    def _all(self, request: Callable[[np.ndarray], tuple[Any, ...] | None]) -> TimeStep:
-        """Ask all processes; if one refuses, the others are heard first, so that no answer is left behind."""
+        If one refuses, the others are heard first, so that no answer is left behind.
+        """
         asked, refusal = [], None
         for number, own in enumerate(self._groups):
-            wanted = request(own)
-            if wanted is not None:
-                self._remotes[number].ask(*wanted)
-                asked.append((number, own, wanted[-1]))
-        for number, own, rows in asked:
+            mine = np.flatnonzero(np.isin(own, rows)).tolist()
+            if mine:
+                self._remotes[number].ask(*request(own), mine)
+                asked.append((number, own, mine))
+        for number, own, mine in asked:
             try:
-                answer: TimeStep = self._answer(number, own)
+                answer = self._answer(number, own)
             except UserError as error:
                 refusal = refusal or error
                 continue
             for column, values in zip(self._now, answer, strict=True):
-                column[own[rows]] = values[rows]
+                column[own[mine]] = values[mine]
         if refusal is not None:
             raise refusal
-        return self._now.copy()
 
     def _answer(self, number: int, own: np.ndarray) -> TimeStep:
         try:
@@ -200,24 +167,11 @@ class Workers:
             if self._deaths > MOST_DEATHS:
                 raise UserError(f"A process of {self.spec.id} ends, or stops answering, again and again. {ADVICE}")
             self._remotes[number].close(at_once=True)
-            self._remotes[number] = Remote(_Revived, self._make, len(own), patience=self._patience)
-            begun = [(i, episode) for i, row in enumerate(own.tolist()) if (episode := self._episodes[row]) is not None]
-            self._remotes[number].ask("play_again", [episode for _, episode in begun], [i for i, _ in begun])
+            self._remotes[number] = Remote(self._make, len(own), patience=self._patience)
+            begun = {i: self._episodes[row] for i, row in enumerate(own.tolist()) if row in self._episodes}
+            self._remotes[number].ask(play_again, list(begun.values()), list(begun))
             with contextlib.suppress(DiedError):
                 return self._remotes[number].answer()
-
-
-class _Revived:
-    """In a process that takes the place of another: an environment that can go through episodes at once."""
-
-    def __init__(self, make: Callable[[int], VectorEnv], num_envs: int):
-        self._env = make(num_envs)
-
-    def play_again(self, episodes: list[Played], rows: list[int]) -> TimeStep:
-        return play_again(self._env, episodes, rows)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._env, name)
 
 
 def in_processes(function: Callable[[Task], None], tasks: Sequence[Task], workers: int) -> Iterator[Task]:
@@ -228,15 +182,16 @@ def in_processes(function: Callable[[Task], None], tasks: Sequence[Task], worker
     """
     waiting = list(reversed(tasks))
     busy: dict[Any, tuple[Remote, Task]] = {}
-    deaths: dict[int, int] = {}
+    deaths: Counter[int] = Counter()
 
-    def start(remote: Remote, task: Task) -> None:
+    def start(task: Task, remote: Remote | None = None) -> None:
+        remote = remote or Remote(partial, function)  # there, the object is the function
         busy[remote.connection] = remote, task
         remote.ask("__call__", task)
 
     try:
         for _ in range(min(workers, len(tasks))):
-            start(Remote(_Function, function), waiting.pop())
+            start(waiting.pop())
         while busy:
             for connection in wait(list(busy)):
                 remote, task = busy.pop(connection)
@@ -244,30 +199,20 @@ def in_processes(function: Callable[[Task], None], tasks: Sequence[Task], worker
                     remote.answer()
                 except DiedError:
                     remote.close()
-                    deaths[id(task)] = deaths.get(id(task), 0) + 1
+                    deaths[id(task)] += 1
                     if deaths[id(task)] >= MOST_DEATHS:
                         said = "A collecting process ends again and again; run the same command again to go on."
                         raise UserError(said) from None
-                    start(Remote(_Function, function), task)
+                    start(task)
                     continue
                 except UserError:
                     remote.close()
                     raise
                 if waiting:
-                    start(remote, waiting.pop())
+                    start(waiting.pop(), remote)
                 else:
                     remote.close()
                 yield task
     finally:
         for remote, _ in busy.values():  # we end early, and nobody wants what they are at
             remote.close(at_once=True)
-
-
-class _Function:
-    """A function as an object of a process."""
-
-    def __init__(self, function: Callable[[Any], None]):
-        self._function = function
-
-    def __call__(self, task: Any) -> None:
-        self._function(task)

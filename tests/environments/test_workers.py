@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import time
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -83,14 +84,14 @@ def interrupt(workers, number):
 
 @pytest.mark.parametrize("processes", [1, 5])
 def test_the_number_of_processes_makes_no_difference(undisturbed, processes):
-    with Workers(walks, SPEC, ROWS, processes) as workers:
+    with closing(Workers(walks, SPEC, ROWS, processes)) as workers:
         assert len(workers._remotes) == min(processes, ROWS)
         assert_same(play(workers), undisturbed)
 
 
 @pytest.mark.parametrize("accident", [kill, stop, interrupt])
 def test_a_process_that_dies_or_hangs_is_replaced_and_nothing_else_happens(undisturbed, accident):
-    with Workers(walks, SPEC, ROWS, processes=2) as workers:
+    with closing(Workers(walks, SPEC, ROWS, processes=2)) as workers:
         first = [remote.process.pid for remote in workers._remotes]
 
         def disturb(number):
@@ -105,7 +106,7 @@ def test_a_process_that_dies_or_hangs_is_replaced_and_nothing_else_happens(undis
 @pytest.mark.parametrize("tasks_again", [(), ("short",)])
 def test_a_process_that_dies_between_episodes_is_replaced(tasks_again):
     here = walks(ROWS)
-    with Workers(walks, SPEC, ROWS, processes=1) as workers:
+    with closing(Workers(walks, SPEC, ROWS, processes=1)) as workers:
         for env in (here, workers):
             env.reset(TASKS, [1, 2, 3])
             env.step(np.ones(ROWS, int), [0, 2])
@@ -125,7 +126,7 @@ def test_the_real_simulator_is_replaced_too():
     here.close()
     workers = make("causalworld", settings, 2)
     assert isinstance(workers, Workers)
-    with workers:
+    with closing(workers):
         assert_same(play(workers, lambda number: number == 3 and kill(workers, 0), tasks, steps=7), expected)
     assert any(now.truncated.any() for now in expected)
     assert np.isfinite([now.scores for now in expected]).all()
@@ -133,7 +134,7 @@ def test_the_real_simulator_is_replaced_too():
 
 def test_a_process_that_always_dies_is_given_up_with_a_sentence(capfd):
     with (
-        Workers(broken_walks, SPEC, 1, processes=1) as workers,
+        closing(Workers(broken_walks, SPEC, 1, processes=1)) as workers,
         pytest.raises(UserError, match="A process of walk ends, or stops answering, again and again"),
     ):
         workers.reset(["long"], [0])
@@ -143,7 +144,7 @@ def test_a_process_that_always_dies_is_given_up_with_a_sentence(capfd):
 
 def test_what_is_refused_there_is_refused_here_and_leaves_no_answer_behind():
     here = walks(ROWS)
-    with Workers(walks, SPEC, ROWS, processes=ROWS) as workers:
+    with closing(Workers(walks, SPEC, ROWS, processes=ROWS)) as workers:
         workers.reset(TASKS, [1, 2, 3])
         with pytest.raises(UserError, match=SENTENCE):
             workers.step(np.array([0, REFUSED, REFUSED]))
@@ -158,7 +159,7 @@ def test_what_is_refused_there_is_refused_here_and_leaves_no_answer_behind():
 
 
 def test_nothing_is_left_running():
-    with Workers(walks, SPEC, ROWS, processes=3) as workers:
+    with closing(Workers(walks, SPEC, ROWS, processes=3)) as workers:
         workers.reset(TASKS, [1, 2, 3])
         stop(workers, 2)
     assert not any(remote.process.is_alive() for remote in workers._remotes)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from r2a.environments.api import EnvSpec, blank, rows_to_reset, rows_to_step, seed_number
+from r2a.environments.api import EnvSpec, HostEnv, seed_number
 from r2a.errors import UserError
 from r2a.training.rollout import Rollout, play, play_all
 from r2a.training.rollout_pure import PureView, rollout_pure
@@ -53,34 +53,27 @@ class Tale:
         return self.told(reward)
 
 
-class Tales:
+class Tales(HostEnv):
     """Many of them, as an environment (a `VectorEnv`); it remembers what it was asked for."""
 
     def __init__(self, kind: str = "discrete", num_envs: int = ROWS):
         action = Discrete(ACTIONS) if kind == "discrete" else Box(-1.0, 1.0, (2,), np.float32)
         seen = Box(-2000, 2000, (3,), np.float32)
-        self.spec = EnvSpec(
-            "tales", ("up", "down"), seen, action, LONGEST, instruction_length=2, scores=("return", "steps")
-        )
-        self.num_envs = num_envs
+        spec = EnvSpec("tales", ("up", "down"), seen, action, LONGEST, instruction_length=2, scores=("return", "steps"))
+        super().__init__(spec, num_envs)
         self._tales: list[Tale | None] = [None] * num_envs
-        self._now = blank(self.spec, num_envs)
         self.begun: list[tuple] = []
 
-    def reset(self, tasks, seeds, rows=None):
-        for row, task, seed in zip(rows_to_reset(self.num_envs, tasks, seeds, rows), tasks, seeds, strict=True):
+    def _begin(self, rows, tasks, seeds):
+        for row, task, seed in zip(rows, tasks, seeds, strict=True):
             self.begun.append((row, task, seed))
             self._tales[row] = Tale(task, seed)
             self._show(row, self._tales[row].told())
             self._now.instruction[row] = self.spec.tasks.index(task) + 1
-        return self._now.copy()
 
-    def step(self, actions, rows=None):
-        chosen, going_on = rows_to_step(self.spec, self._now.ended, actions, rows)
-        self._now.reward[:] = 0.0
-        for row in going_on:
-            self._show(row, self._tales[row].advance(chosen[row]))
-        return self._now.copy()
+    def _advance(self, actions, rows):
+        for row in rows:
+            self._show(row, self._tales[row].advance(actions[row]))
 
     def _show(self, row: int, told: Told) -> None:
         now = self._now
@@ -90,9 +83,6 @@ class Tales:
 
     def render(self, row):
         raise NotImplementedError
-
-    def close(self):
-        pass
 
 
 def whim(kind: str, seen, previous_action, previous_reward, is_first, step):

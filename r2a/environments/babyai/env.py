@@ -7,29 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from r2a.environments.api import (
-    Actions,
-    EnvSpec,
-    Picture,
-    Rows,
-    Seed,
-    TimeStep,
-    blank,
-    rows_to_reset,
-    rows_to_step,
-    seed_number,
-)
+from r2a.environments.api import EnvSpec, HostEnv, Picture, Seed, seed_number
 from r2a.environments.babyai import BabyAISettings
 from r2a.environments.babyai.levels import ACTION_NAMES, DROP, LEVEL_NAMES, PICKUP, TOGGLE, level_index
 from r2a.environments.babyai.missions import Mission, make_mission
 from r2a.environments.babyai.view import EMPTY, OBSERVATION_SIZE, SIDE, View, look, place
 from r2a.environments.babyai.vocabulary import MISSION_WORDS, tokenise
-from r2a.errors import UserError
 
 LARGEST_NUMBER = 10  # of an object's type, minigrid/core/constants.py; colours and states are smaller
 
 
-class BabyAI:
+class BabyAI(HostEnv):
     """A batch of real minigrid environments in lockstep.
 
     An observation is minigrid's 7 x 7 x 3 symbolic image, flattened, and the agent's direction; the instruction is the
@@ -37,10 +25,7 @@ class BabyAI:
     """
 
     def __init__(self, settings: BabyAISettings, num_envs: int):
-        if num_envs < 1:
-            raise UserError(f"The number of environments is {num_envs}, but it must be greater than zero.")
-        self.num_envs = num_envs
-        self.spec = EnvSpec(
+        spec = EnvSpec(
             id="babyai",
             tasks=LEVEL_NAMES,
             observation=Box(0, LARGEST_NUMBER, (OBSERVATION_SIZE,), np.uint8),
@@ -51,13 +36,13 @@ class BabyAI:
             action_names=ACTION_NAMES,
             fps=10.0,
         )
+        super().__init__(spec, num_envs)
         self.missions: list[Mission] = [None] * num_envs  # type: ignore[list-item]
         self._levels: list[int | None] = [None] * num_envs
         self._codes = np.full((num_envs, SIDE * SIDE), EMPTY, np.uint8)
         self._places = np.full(num_envs, place(0, 0), np.int64)
         self._directions = np.zeros(num_envs, np.int64)
         self._carried = np.zeros(num_envs, np.uint8)
-        self._now = blank(self.spec, num_envs)
         self.view: View
         """What was seen last, with which cells were in sight."""
 
@@ -66,28 +51,26 @@ class BabyAI:
         """How many seeds gave no mission so far, and were replaced by the next one."""
         return sum(mission.redrawn for mission in self.missions if mission is not None)
 
-    def reset(self, tasks: Sequence[str], seeds: Sequence[Seed], rows: Rows | None = None) -> TimeStep:
-        """Draw missions."""
-        now, levels = self._now, [level_index(task) for task in tasks]
-        for row, level, seed in zip(rows_to_reset(self.num_envs, tasks, seeds, rows), levels, seeds, strict=True):
+    def _require_task(self, task: str) -> None:
+        level_index(task)  # the world's own sentence
+
+    def _begin(self, rows: list[int], tasks: Sequence[str], seeds: Sequence[Seed]) -> None:
+        now = self._now
+        for row, level, seed in zip(rows, map(level_index, tasks), seeds, strict=True):
             if level != self._levels[row]:
                 self.missions[row], self._levels[row] = make_mission(level), level
             mission = self.missions[row]
             mission.draw(seed_number(seed))
             self._codes[row] = np.frombuffer(mission.square(), np.uint8)
             self._update(row, mission)
+            now.begin(row)
             now.instruction[row] = tokenise(mission.mission)
-            now.reward[row], now.discount[row], now.scores[row] = 0.0, 1.0, 0.0
-            now.terminated[row] = now.truncated[row] = False
-        return self._look()
+        self._look()
 
-    def step(self, actions: Actions, rows: Rows | None = None) -> TimeStep:
-        """Do one action in every row that goes on."""
+    def _advance(self, actions: np.ndarray, rows: list[int]) -> None:
         now = self._now
-        chosen, going_on = rows_to_step(self.spec, now.ended, actions, rows)
-        now.reward[:] = 0.0
-        for row in going_on:
-            mission, action = self.missions[row], int(chosen[row])
+        for row in rows:
+            mission, action = self.missions[row], int(actions[row])
             now.reward[row], now.terminated[row], truncated = mission.advance(action)
             now.truncated[row] = not now.terminated[row] and (truncated or mission.step_count >= self.spec.max_steps)
             now.discount[row] = 0.0 if now.terminated[row] else 1.0
@@ -95,25 +78,21 @@ class BabyAI:
             if action in (PICKUP, DROP, TOGGLE):
                 self._codes[row, mission.place_ahead()] = mission.code_ahead()
             self._update(row, mission)
-        return self._look()
+        self._look()
 
     def render(self, row: int) -> Picture:
         """The rooms as minigrid draws them."""
         mission = self.missions[row]
         return mission.get_frame(highlight=True, tile_size=mission.tile_size)
 
-    def close(self) -> None:
-        """There is nothing to let go of."""
-
     def _update(self, row: int, mission: Mission) -> None:
         self._places[row] = place(*mission.agent_pos)
         self._directions[row] = mission.agent_dir
         self._carried[row] = mission.code_carried()
 
-    def _look(self) -> TimeStep:
+    def _look(self) -> None:
         self.view = look(self._codes, self._places, self._directions, self._carried)
         self._now.observation[:] = self.view.observation
-        return self._now.copy()
 
 
 def make(settings: BabyAISettings, num_envs: int, render: bool = False) -> BabyAI:
