@@ -38,17 +38,24 @@ class FromGymnasium(HostEnv):
             # Our own count of steps takes the place of the wrapper that truncates.
             return gymnasium.make(id, render_mode="rgb_array", disable_env_checker=True, **options)
 
-        first = make(id)
-        spec = EnvSpec(
-            id=id,
-            tasks=(id,),
-            observation=_supported(first.observation_space, (Box,), "observations"),
-            action=_supported(first.action_space, (Box, Discrete), "actions"),
-            max_steps=first.spec.max_episode_steps or 2**31,
-            fps=float(first.metadata.get("render_fps") or 15.0),
-        )
-        env = cls(spec, make, num_envs)
-        env._envs[0], env._tasks[0] = first, id
+        return cls.of_one_task(id, id, make, num_envs)
+
+    @classmethod
+    def of_one_task(cls, id: str, task: str, make: Callable[[str], Any], num_envs: int, **known: Any) -> FromGymnasium:
+        """Rows of an environment with one task; what is not `known` of it, it says itself."""
+        first = make(task)
+        spaces = {"observation": first.observation_space, "action": first.action_space}
+        for what, kinds in (("observation", (Box,)), ("action", (Box, Discrete))):
+            if not isinstance(spaces[what], kinds):
+                found, names = type(spaces[what]).__name__, " or ".join(kind.__name__ for kind in kinds)
+                raise UserError(f"Its {what}s are a {found}, and only {names} spaces are supported.")
+        said = spaces | {
+            "action_names": getattr(first, "action_names", ()),
+            "max_steps": getattr(first.spec, "max_episode_steps", None) or 2**31,
+            "fps": float(first.metadata.get("render_fps") or 15.0),
+        }
+        env = cls(EnvSpec(id=id, tasks=(task,), **(said | known)), make, num_envs)
+        env._envs[0], env._tasks[0] = first, task
         return env
 
     def _begin(self, rows: list[int], tasks: Sequence[str], seeds: Sequence[Seed]) -> None:
@@ -96,13 +103,6 @@ class FromGymnasium(HostEnv):
         if self._envs[row] is not None:
             self._envs[row].close()
         self._envs[row] = self._tasks[row] = None
-
-
-def _supported(space: Any, kinds: tuple[type, ...], what: str) -> Any:
-    if not isinstance(space, kinds):
-        names = " or ".join(kind.__name__ for kind in kinds)
-        raise UserError(f"Its {what} are a {type(space).__name__}, and only {names} spaces are supported.")
-    return space
 
 
 class FromPure(HostEnv):

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 
 import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
@@ -47,7 +46,7 @@ class Curve(NamedTuple):
     colour: str | None = None
 
 
-Curves = Mapping[str, "Curve | Sequence[Metrics]"]
+Curves = Mapping[str, Curve]
 
 
 class Points(NamedTuple):
@@ -82,8 +81,7 @@ def points_of(curve: Curve, x: X) -> Points:
     return Points(values[..., 0].mean(0), values[..., 1].mean(0), values[..., 1].min(0), values[..., 1].max(0))
 
 
-def draw_curves(
-    axes: Axes,
+def curves_figure(
     curves: Curves,
     *,
     x: X = "step",
@@ -91,47 +89,35 @@ def draw_curves(
     floor: float | None = None,
     steps: str = X_LABELS["step"],
     score: str = "return per episode",
-) -> None:
-    """Draw curves, and expert and floor as dashed lines, into given axes; `steps` and `score` name the axes."""
-    seeds = set()
-    for (label, given), default in zip(curves.items(), np.resize(COLOURS, len(curves)), strict=True):
-        curve = given if isinstance(given, Curve) else Curve(given)
-        points = points_of(curve, x)
-        seeds.add(len(curve.runs))
-        colour = curve.colour or str(default)
-        marker = "o" if len(points.x) < 2 else None  # a line needs two points to be seen
-        axes.plot(points.x, points.mean, color=colour, label=label, linewidth=2, marker=marker)
-        axes.fill_between(points.x, points.low, points.high, color=colour, alpha=0.18, linewidth=0)
-    for level, name, colour in ((expert, "scripted expert", "#111827"), (floor, "best constant action", "#9ca3af")):
-        if level is not None:
-            axes.axhline(level, color=colour, linestyle=(0, (5, 3)), linewidth=1.2, label=name)
-    axes.set_xlabel(steps if x == "step" else X_LABELS[x])
-    several = "-".join(str(count) for count in sorted({min(seeds), max(seeds)})) if max(seeds, default=1) > 1 else ""
-    axes.set_ylabel(score + (f"\n(mean and range of {several} seeds)" if several else ""))
-    axes.grid(axis="y")
-    axes.set_axisbelow(True)
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-    axes.xaxis.set_major_locator(MaxNLocator(6))
-    axes.xaxis.set_major_formatter(EngFormatter(sep="") if x == "step" else "{x:g}")
-
-
-def curves_figure(
-    curves: Curves,
-    *,
-    x: X = "step",
-    title: str = "",
     size: tuple[float, float] = (6.0, 4.0),
-    **options: Any,
 ) -> Figure:
-    """A figure of its own, with the legend below the axes, where it never covers a curve; options of `draw_curves`."""
+    """Curves, with expert and floor as dashed lines; `steps` and `score` name the axes.
+
+    The legend is below the axes, where it never covers a curve.
+    """
+    levels = ((expert, "scripted expert", "#111827"), (floor, "best constant action", "#9ca3af"))
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
-        draw_curves(axes, curves, x=x, **options)
-        if title:
-            axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color="#111827")
+        for (label, curve), default in zip(curves.items(), np.resize(COLOURS, len(curves)), strict=True):
+            points, colour = points_of(curve, x), curve.colour or str(default)
+            marker = "o" if len(points.x) < 2 else None  # a line needs two points to be seen
+            axes.plot(points.x, points.mean, color=colour, label=label, linewidth=2, marker=marker)
+            axes.fill_between(points.x, points.low, points.high, color=colour, alpha=0.18, linewidth=0)
+        for level, name, colour in levels:
+            if level is not None:
+                axes.axhline(level, color=colour, linestyle=(0, (5, 3)), linewidth=1.2, label=name)
+        axes.set_xlabel(steps if x == "step" else X_LABELS[x])
+        seeds = {len(curve.runs) for curve in curves.values()}
+        several = "-".join(map(str, sorted({min(seeds), max(seeds)}))) if max(seeds, default=1) > 1 else ""
+        axes.set_ylabel(score + (f"\n(mean and range of {several} seeds)" if several else ""))
+        axes.grid(axis="y")
+        axes.set_axisbelow(True)
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+        axes.xaxis.set_major_locator(MaxNLocator(6))
+        axes.xaxis.set_major_formatter(EngFormatter(sep="") if x == "step" else "{x:g}")
         handles, labels = axes.get_legend_handles_labels()
         if handles:
             widest = 0.5 + 0.07 * max(map(len, labels))  # inches, at this font size

@@ -15,9 +15,7 @@ def episode_data(record: EpisodeRecord, page: Any, top: int = 6) -> dict[str, An
     """An episode, and at each step the `top` states that were read with the highest weight; `page` is the world's."""
     return {
         "task": record.task,
-        "reads": record.retrieve_from,
-        "boards": [page.board_data(observation) for observation in record.observations],
-        "actions": record.actions.tolist(),
+        **_played(record, page),
         "rewards": _rounded(record.rewards),
         "q": [_rounded(values) for values in record.q_values],
         "read": [retrieved_at(record, step, page, top) for step in range(len(record.actions))],
@@ -68,15 +66,16 @@ def swap_data(one: EpisodeRecord, other: EpisodeRecord, page: Any) -> dict[str, 
     return {
         "tasks": tasks,
         "panes": [
-            {
-                "reads": record.retrieve_from,
-                "boards": [page.board_data(observation) for observation in record.observations],
-                "actions": record.actions.tolist(),
-                "earned": [np.cumsum(record.solved[:, task], dtype=int).tolist() for task in tasks],
-            }
+            _played(record, page)
+            | {"earned": [np.cumsum(record.solved[:, task], dtype=int).tolist() for task in tasks]}
             for record in (one, other)
         ],
     }
+
+
+def _played(record: EpisodeRecord, page: Any) -> dict[str, Any]:
+    boards = [page.board_data(observation) for observation in record.observations]
+    return {"reads": record.retrieve_from, "boards": boards, "actions": record.actions.tolist()}
 
 
 def _rounded(values: np.ndarray) -> list[float]:

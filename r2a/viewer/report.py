@@ -13,7 +13,7 @@ import numpy as np
 
 from r2a.records import EpisodeRecord
 from r2a.storage import PathLike, atomic_write_text
-from r2a.viewer.curves import SOURCE_COLOURS, Curves, learning_curves
+from r2a.viewer.curves import SOURCE_COLOURS, X_LABELS, Curves, learning_curves
 from r2a.viewer.episodes import episode_data, swap_data
 
 
@@ -68,21 +68,20 @@ def write_report(
         "episodes": [episode_data(record, page) for record in episodes],
         "swaps": [swap_data(one, other, page) for one, other in swaps],
     }
-    text = Template(_part("page.html")).substitute(
+    sections = {"swaps": swaps, "episodes": episodes, "table": table, "curves": curves, "settings": settings}
+    folder = files("r2a.viewer")
+    page_html, style, script = (folder.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
+    text = Template(page_html).substitute(
         title=escape(title),
-        style=_part("page.css"),
-        script=_part("page.js"),
+        style=style,
+        script=script,
         data=json_for_html(data),
         lead=lead(table, len(task_names), told_task, page) + (f"<p>{escape(note)}</p>" if note else ""),
         tiles=tiles(table),
         table=table_html(table, best),
         curves=curves_html(curves, means(table)) if curves else "",
         settings=escape(json.dumps(settings or {}, indent=2, default=str)),
-        no_swaps="" if swaps else "hidden",
-        no_episodes="" if episodes else "hidden",
-        no_table="" if table else "hidden",
-        no_curves="" if curves else "hidden",
-        no_settings="" if settings else "hidden",
+        **{f"no_{section}": "" if content else "hidden" for section, content in sections.items()},
     )
     atomic_write_text(path, text)
 
@@ -153,15 +152,10 @@ def _cell(name: str, value: float | None, best: float) -> str:
 def curves_html(curves: Curves, mean: Mapping[str, float]) -> str:
     """The curves against learner steps and against seconds, side by side."""
     options = {"expert": mean.get("expert"), "floor": mean.get("floor"), "size": (5.4, 3.9)}
-    drawn = [learning_curves(curves, x="step", **options), learning_curves(curves, x="time/train_seconds", **options)]
-    return "".join(f'<div class="curve">{svg}</div>' for svg in drawn)
+    return "".join(f'<div class="curve">{learning_curves(curves, x=x, **options)}</div>' for x in X_LABELS)
 
 
 def json_for_html(data: Any) -> str:
     """JSON that cannot end the script element it stands in."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _part(name: str) -> str:
-    return files("r2a.viewer").joinpath(name).read_text(encoding="utf-8")

@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image
 
-from r2a.errors import UserError
 from r2a.storage import atomic_write_bytes
 
 COLOURS = 64
@@ -38,9 +37,3 @@ def write_gif(
     film = io.BytesIO()
     images[0].save(film, "GIF", save_all=True, append_images=images[1:], duration=duration, loop=0, optimize=True)
     atomic_write_bytes(path, film.getvalue())
-
-
-def require_gif(path: Path) -> None:
-    """Refuse a film's name before anything is played for it."""
-    if path.suffix.lower() != ".gif":
-        raise UserError(f"A film is written as a GIF: {path} should end in .gif.")

@@ -6,11 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from oracles.boards import solved_tasks
 
 from r2a.environments.gridroboman.dynamics import ACTION_NAMES, SKIP, advance
 from r2a.environments.gridroboman.env import GRIDROBOMAN
 from r2a.environments.gridroboman.plan import goal_of, steps_to_solve
-from r2a.environments.gridroboman.tasks import TASK_NAMES, solved_tasks
+from r2a.environments.gridroboman.tasks import TASK_NAMES
 from r2a.training.collect_pure import constant_returns, expert_and_floor, play_expert
 
 EPISODES_PER_TASK = 24

@@ -6,10 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from oracles.boards import solved_tasks
 
 from benchmarks.pycolab_game import Game
 from r2a.environments.gridroboman.dynamics import ACTION_NAMES, EPISODE_LENGTH, observe
-from r2a.environments.gridroboman.tasks import TASK_NAMES, solved_tasks
+from r2a.environments.gridroboman.tasks import TASK_NAMES
 
 EPISODES, PLAYED = 2000, 120
 

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from oracles.boards import solved_tasks
 
 from r2a.environments.gridroboman.env import GRIDROBOMAN
-from r2a.environments.gridroboman.tasks import solved_tasks
 from r2a.records import EpisodeRecord, RetrievedStates
 from r2a.training.collect_pure import play_expert
 from r2a.types import Attended

@@ -40,7 +40,7 @@ def test_a_source_that_was_not_measured_has_no_curve():
 @pytest.mark.parametrize("x", ["step", "time/train_seconds"])
 def test_expert_and_floor_are_lines_and_everything_is_in_the_legend(x):
     labels = [f"agent {i} with a long name, so that columns matter" for i in range(9)]
-    figure = curves_figure({label: [run([1, 2]), run([2, 3])] for label in labels}, x=x, expert=40, floor=2)
+    figure = curves_figure({label: Curve([run([1, 2]), run([2, 3])]) for label in labels}, x=x, expert=40, floor=2)
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert texts == [*labels, "scripted expert", "best constant action"]
     assert {line.get_ydata()[0] for line in figure.axes[0].lines[-2:]} == {40, 2}
@@ -55,13 +55,13 @@ def test_expert_and_floor_are_lines_and_everything_is_in_the_legend(x):
 def test_the_ending_says_the_format_and_the_same_curves_give_the_same_file(ending, begins, tmp_path):
     files = [tmp_path / f"{name}.{ending}" for name in "ab"]
     for file in files:
-        plot_curves({"agent": [run([1, 2, 3])]}, file, expert=3, title="a <title>")
+        plot_curves({"an <agent>": Curve([run([1, 2, 3])])}, file, expert=3)
     assert files[0].read_bytes().startswith(begins)
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
 def test_two_plots_on_a_page_share_no_ids():
-    plots = [learning_curves({"<b>&": [run([1, 2])]}, x=x) for x in ("step", "time/train_seconds")]
+    plots = [learning_curves({"<b>&": Curve([run([1, 2])])}, x=x) for x in ("step", "time/train_seconds")]
     ids = [set(re.findall(r'\bid="([^"]*)"', plot)) for plot in plots]
     assert ids[0]
     assert not ids[0] & ids[1]

@@ -21,7 +21,7 @@ from r2a.training.metrics import read_metrics
 from r2a.training.offline import OfflineRun
 from r2a.training.record import record_episode
 from r2a.training.train import train
-from r2a.viewer.curves import curves_of_sources
+from r2a.viewer.curves import Curve, curves_of_sources
 from r2a.viewer.episodes import retrieved_at, swap_data
 from r2a.viewer.report import TaskReturns, means, write_report
 
@@ -95,7 +95,7 @@ def report(tmp_path_factory, expert_record):
         best=50.0,
         task_names=[NASTY, *TASK_NAMES[1:]],
         table=[TaskReturns(NASTY, 30.0, 1.0, None, 44.0, 2.0), TaskReturns("lift red", 20.0, 0.5, None, 46.0, 0.0)],
-        curves=curves_of_sources([METRICS, METRICS]) | {NASTY: [METRICS]},
+        curves=curves_of_sources([METRICS, METRICS]) | {NASTY: Curve([METRICS])},
         episodes=records,
         swaps=[(records[0], records[1])],
         settings={"seed": NASTY, "path": path},

@@ -49,12 +49,8 @@ class AtariSettings(EnvSettings):
         # One frame at least: the screen is only drawn by playing.
         require_positive(self, "noops", "frame_skip", section="env.")
         require(0.0 <= self.sticky < 1.0, "env.sticky", self.sticky, "it must lie between 0 and 1, 1 excluded")
-        require(
-            self.max_frames >= self.frame_skip,
-            "env.max-frames",
-            self.max_frames,
-            f"one action lasts env.frame-skip = {self.frame_skip} frames",
-        )
+        rule = f"one action lasts env.frame-skip = {self.frame_skip} frames"
+        require(self.max_frames >= self.frame_skip, "env.max-frames", self.max_frames, rule)
 
 
 WORLD = World(name="atari", make="r2a.environments.atari.env:make", settings=AtariSettings())

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Discrete
 from jaxtyping import UInt8
 
 from r2a.environments.adapters import FromGymnasium
-from r2a.environments.api import EnvSpec, require_task
+from r2a.environments.api import require_task
 from r2a.environments.atari import AtariSettings
 from r2a.environments.atari.scores import GAMES, human_normalised
 from r2a.environments.atari.screen import HEIGHT, WIDTH, shrink
@@ -39,7 +39,6 @@ class AtariEnv(gymnasium.Env[np.ndarray, np.int64]):
     def __init__(self, config: AtariSettings, render_mode: str | None = None):
         require_task(config.game, GAMES, "Atari game")
         self.config, self.render_mode = config, render_mode
-        in_colour = render_mode is not None
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
         self._ale = ale_py.ALEInterface()
         self._ale.setInt("random_seed", ANY_SEED)
@@ -51,7 +50,7 @@ class AtariEnv(gymnasium.Env[np.ndarray, np.int64]):
         self._ale.reset_game()
         self._start = self._ale.cloneState(include_rng=True)
         self._frames = np.zeros((2, HEIGHT, WIDTH), np.uint8)
-        self._colours = np.zeros((2, HEIGHT, WIDTH, 3), np.uint8) if in_colour else None
+        self._colours = np.zeros((2, HEIGHT, WIDTH, 3), np.uint8) if render_mode is not None else None
         self._random = np.random.default_rng(ANY_SEED)
         self._held = NOOP
         self._lives = 0
@@ -106,9 +105,7 @@ class AtariEnv(gymnasium.Env[np.ndarray, np.int64]):
 
     def render(self) -> Any:
         """The screen in colour, the brighter of the last two frames: in one alone, what flickers may be missing."""
-        if self._colours is None:
-            return None
-        return np.maximum(*self._colours)
+        return None if self._colours is None else np.maximum(*self._colours)
 
     def _scores(self) -> tuple[float, float]:
         return self._score, human_normalised(self.config.game, self._score)
@@ -130,14 +127,6 @@ class AtariEnv(gymnasium.Env[np.ndarray, np.int64]):
 
 def make(settings: AtariSettings, num_envs: int, render: bool = False) -> FromGymnasium:
     """So many emulators with the same game."""
-    first = AtariEnv(settings, "rgb_array" if render else None)
-    spec = EnvSpec(
-        id="atari",
-        tasks=(settings.game,),
-        observation=first.observation_space,  # pyright: ignore[reportArgumentType]
-        action=first.action_space,  # pyright: ignore[reportArgumentType]
-        max_steps=settings.max_frames // settings.frame_skip,
-        scores=("score", "human_normalised"),
-        action_names=first.action_names,
-    )
-    return FromGymnasium(spec, lambda task: AtariEnv(settings, first.render_mode), num_envs)
+    known = {"max_steps": settings.max_frames // settings.frame_skip, "scores": ("score", "human_normalised")}
+    mode = "rgb_array" if render else None
+    return FromGymnasium.of_one_task("atari", settings.game, lambda task: AtariEnv(settings, mode), num_envs, **known)

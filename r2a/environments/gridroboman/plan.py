@@ -7,6 +7,7 @@ is optimal: a solved board stays solved by skipping.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import NamedTuple
 
@@ -78,8 +79,8 @@ def steps_to_solve(state: State, goal: Goal) -> Steps:
         tasks.touch: _touch,
         tasks.lift: lambda scene: _hold(scene, scene.x),
         tasks.touch_with: _touch_with,
-        tasks.to_corner: _to_corner,
-        tasks.to_center: _to_center,
+        tasks.to_corner: lambda scene: _carry(scene, _to_corner),
+        tasks.to_center: lambda scene: _carry(scene, _to_center),
         tasks.close_to: _close_to,
         tasks.far_from: _far_from,
         tasks.on_top: _on_top,
@@ -148,23 +149,18 @@ def _touch_with(scene: Scene) -> Steps:
     return jnp.minimum(fetch_x, jnp.minimum(y_in_hand, bring_y))
 
 
-def _to_corner(scene: Scene) -> Steps:
-    def short(coordinate: Array) -> Array:
-        to_edge = jnp.minimum(coordinate, LAST - coordinate)
-        return jnp.maximum(to_edge - (tasks.CORNER_WIDTH - 1), 0)
-
-    return _carry(scene, short(scene.x.place.x) + short(scene.x.place.y))
+def _to_corner(coordinate: Array) -> Array:
+    to_edge = jnp.minimum(coordinate, LAST - coordinate)
+    return jnp.maximum(to_edge - (tasks.CORNER_WIDTH - 1), 0)
 
 
-def _to_center(scene: Scene) -> Steps:
-    def short(coordinate: Array) -> Array:
-        return jnp.maximum(jnp.maximum(tasks.CENTRE_LOW - coordinate, coordinate - tasks.CENTRE_HIGH), 0)
-
-    return _carry(scene, short(scene.x.place.x) + short(scene.x.place.y))
+def _to_center(coordinate: Array) -> Array:
+    return jnp.maximum(jnp.maximum(tasks.CENTRE_LOW - coordinate, coordinate - tasks.CENTRE_HIGH), 0)
 
 
-def _carry(scene: Scene, way: Steps) -> Steps:
-    """Fetch x and carry it for `way` steps; nothing to do where no way is left."""
+def _carry(scene: Scene, steps_left: Callable[[Array], Array]) -> Steps:
+    """Fetch x and carry it for as long as it takes in both directions; nothing to do where it is there."""
+    way = steps_left(scene.x.place.x) + steps_left(scene.x.place.y)
     return jnp.where(way == 0, jnp.int8(0), _hold(scene, scene.x) + way)
 
 

@@ -11,7 +11,6 @@ from jaxtyping import Array, Bool, Float32
 from r2a.environments.gridroboman.dynamics import BOARD_SIZE, OBJECT_NAMES, RAISED, UNDER, Integer, State, holding_any
 
 Flag = Bool[Array, ""]
-Solved = Bool[Array, "30"]
 
 FAR_DISTANCE = 9  # "far" is a sum of distances greater than this
 CENTRE_LOW, CENTRE_HIGH = 2, 4
@@ -95,11 +94,6 @@ TASKS = {
     for name in names
 }
 TASK_NAMES = tuple(TASKS)
-
-
-def solved_tasks(state: State) -> Solved:
-    """For every task whether `state` solves it."""
-    return jnp.stack([task.solved(state) for task in TASKS.values()])
 
 
 def reward(state: State, task: Integer) -> Float32[Array, ""]:

@@ -12,31 +12,16 @@ from gymnasium.spaces import Box, Discrete
 from jaxtyping import Bool
 
 from r2a.environments.adapters import FromGymnasium
-from r2a.environments.api import EnvSpec, require_task
+from r2a.environments.api import require_task
 from r2a.environments.minatar import GAMES, MinAtarSettings
 from r2a.errors import UserError
 
-SIDE = 10
 PIXELS = 16
 """Side of a cell in a picture."""
 NOOP = 0
 ACTION_NAMES = ("NOOP", "LEFT", "UP", "RIGHT", "DOWN", "FIRE")
-COLOURS = np.array(
-    [
-        (0, 0, 0),
-        (86, 180, 233),
-        (230, 159, 0),
-        (128, 128, 128),
-        (0, 158, 115),
-        (204, 121, 167),
-        (240, 228, 66),
-        (213, 94, 0),
-        (0, 114, 178),
-        (180, 120, 60),
-        (240, 240, 240),
-    ],
-    np.uint8,
-)
+_HEX = "000000 56b4e9 e69f00 808080 009e73 cc79a7 f0e442 d55e00 0072b2 b4783c f0f0f0"
+COLOURS = np.array([tuple(bytes.fromhex(colour)) for colour in _HEX.split()], np.uint8)
 """Of the background and of each channel; easy to tell apart for the colour-blind (Okabe and Ito)."""
 
 
@@ -57,14 +42,8 @@ class MinAtarEnv(gymnasium.Env[np.ndarray, np.int64]):
         self._codes = list(range(len(ACTION_NAMES))) if config.all_actions else self._game.minimal_action_set()
         self.action_names = tuple(ACTION_NAMES[code] for code in self._codes)
         self._last = NOOP
-        shape: Any = (SIDE, SIDE, self.channels)
-        self.observation_space = Box(0, 1, shape, cast(Any, np.bool_))
+        self.observation_space = Box(0, 1, tuple(self._game.state_shape()), cast(Any, np.bool_))
         self.action_space = Discrete(len(self._codes))
-
-    @property
-    def channels(self) -> int:
-        """Kinds of things there are in this game."""
-        return self._game.state_shape()[2]
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Start an episode; the seed may be a seed sequence."""
@@ -88,8 +67,8 @@ class MinAtarEnv(gymnasium.Env[np.ndarray, np.int64]):
 
     def render(self) -> Any:
         """The board with one colour for each kind of thing; of several in a cell, the last is seen."""
-        kinds = self.observation() * np.arange(1, self.channels + 1)
-        colours = COLOURS[kinds.max(axis=-1)]
+        seen = self.observation()
+        colours = COLOURS[(seen * np.arange(1, seen.shape[-1] + 1)).max(axis=-1)]
         return colours.repeat(PIXELS, axis=0).repeat(PIXELS, axis=1)
 
 
@@ -107,14 +86,5 @@ def _rules(game: str) -> type:
 
 def make(settings: MinAtarSettings, num_envs: int, render: bool = False) -> FromGymnasium:
     """So many boards with the same game."""
-    first = MinAtarEnv(settings)
-    spec = EnvSpec(
-        id="minatar",
-        tasks=(settings.game,),
-        observation=first.observation_space,  # pyright: ignore[reportArgumentType]
-        action=first.action_space,  # pyright: ignore[reportArgumentType]
-        max_steps=settings.max_steps,
-        scores=("score",),
-        action_names=first.action_names,
-    )
-    return FromGymnasium(spec, lambda task: MinAtarEnv(settings), num_envs)
+    known = {"max_steps": settings.max_steps, "scores": ("score",)}
+    return FromGymnasium.of_one_task("minatar", settings.game, lambda task: MinAtarEnv(settings), num_envs, **known)
