@@ -35,13 +35,13 @@ class DiedError(Exception):
 class Remote:
     """An object in a process of its own, made there by `make(*arguments)`; what it refuses is refused here."""
 
-    def __init__(self, make: Callable[..., Any], *arguments: Any, patience: float = PATIENCE):
+    def __init__(self, make: Callable[..., Any], *arguments: Any):
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process: Any = context.Process(target=_serve, args=(theirs, make, arguments), daemon=True)
         self.process.start()
         theirs.close()
-        self._patience = patience
+        self._patience = PATIENCE
 
     def ask(self, method: str | Callable[..., Any], *arguments: Any) -> None:
         """Have a method called, or a function of the object; the answer is fetched later."""
@@ -90,13 +90,11 @@ def _serve(connection: Connection, make: Callable[..., Any], arguments: tuple[An
 class Workers(HostEnv):
     """An environment whose rows are spread over processes; `make(n)` gives one with n rows and can be pickled."""
 
-    def __init__(
-        self, make: Callable[[int], VectorEnv], spec: EnvSpec, num_envs: int, processes: int, patience: float = PATIENCE
-    ):
+    def __init__(self, make: Callable[[int], VectorEnv], spec: EnvSpec, num_envs: int, processes: int):
         super().__init__(spec, num_envs)
-        self._make, self._patience = make, patience
-        self._groups = [g for g in np.array_split(np.arange(num_envs), max(1, min(processes, num_envs))) if len(g)]
-        self._remotes = [Remote(make, len(group), patience=patience) for group in self._groups]
+        self._make = make
+        self._groups = np.array_split(np.arange(num_envs), max(1, min(processes, num_envs)))
+        self._remotes = [Remote(make, len(group)) for group in self._groups]
         self._episodes: dict[int, Played] = {}
         self._deaths = 0
 
@@ -167,7 +165,7 @@ class Workers(HostEnv):
             if self._deaths > MOST_DEATHS:
                 raise UserError(f"A process of {self.spec.id} ends, or stops answering, again and again. {ADVICE}")
             self._remotes[number].close(at_once=True)
-            self._remotes[number] = Remote(self._make, len(own), patience=self._patience)
+            self._remotes[number] = Remote(self._make, len(own))
             begun = {i: self._episodes[row] for i, row in enumerate(own.tolist()) if row in self._episodes}
             self._remotes[number].ask(play_again, list(begun.values()), list(begun))
             with contextlib.suppress(DiedError):
