@@ -12,8 +12,7 @@ from rich.table import Column, Table
 
 from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
-from r2a.data.dataset import OfflineDataset, find_dataset, list_datasets
-from r2a.data.manifest import HOW_TO_MAKE_ONE
+from r2a.data.dataset import HOW_TO_MAKE_ONE, OfflineDataset, find_dataset, list_datasets
 from r2a.errors import UserError
 
 
@@ -55,10 +54,9 @@ def main(argv: Sequence[str]) -> int:
 def show_all(root: Path) -> None:
     """One row per data set; damaged ones too."""
     table = Table("name", "environment", "tasks", "episodes", "mean return", "state")
-    for entry in list_datasets(root):
-        d = entry.dataset
-        if d is None:
-            table.add_row(entry.path.name, "", "", "", "", entry.problem)
+    for path, d in list_datasets(root).items():
+        if isinstance(d, UserError):
+            table.add_row(path.name, "", "", "", "", str(d))
         else:
             mean = d.columns["episode_return"].mean()
             table.add_row(d.name, d.environment, str(len(d.task_names)), f"{d.num_episodes:,}", f"{mean:.1f}", "ok")

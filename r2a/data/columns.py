@@ -94,10 +94,7 @@ def content_problem(
     total = _sum_of_rewards(reward, length)
     broken = {
         "length": ((length < 1) | (length > steps), f"must be from 1 to {steps}"),
-        "task_id": (
-            (columns["task_id"] < 0) | (columns["task_id"] >= num_tasks),
-            f"must be below {num_tasks}",
-        ),
+        "task_id": ((columns["task_id"] < 0) | (columns["task_id"] >= num_tasks), f"must be below {num_tasks}"),
         "split": (columns["split"] > RETRIEVAL, f"must be {LEARNING} (learning) or {RETRIEVAL} (retrieval)"),
         "reward": (~np.isfinite(total), "must be finite"),
         "episode_return": (

@@ -14,7 +14,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from r2a.config import DataConfig, RetrievalConfig, RunConfig, require
-from r2a.data.dataset import LEARNING, RETRIEVAL, OfflineDataset
+from r2a.data.columns import LEARNING, RETRIEVAL
+from r2a.data.dataset import OfflineDataset
 from r2a.errors import UserError
 from r2a.types import Action, Frames, RetrievalBatch, Sequence, Trajectory, is_continuous, none_where
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from r2a.data.manifest import MANIFEST
+from r2a.data.dataset import MANIFEST
 from r2a.errors import UserError
 from r2a.storage import atomic_write_bytes, atomic_write_text, refuse_existing, remove_folder, storage_errors
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from r2a.config import AgentConfig, DataConfig, EvaluationConfig, FromDataset, RetrievalConfig, RunConfig
-from r2a.data.dataset import LEARNING, RETRIEVAL, write_dataset
+from r2a.data.columns import LEARNING, RETRIEVAL
+from r2a.data.dataset import write_dataset
 from r2a.data.retrieval_batch import (
     EpisodeTable,
     check_fits,
