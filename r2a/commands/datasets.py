@@ -39,9 +39,8 @@ def main(argv: Sequence[str]) -> int:
         show_all(options.root)
         return 0
     if not options.name:
-        raise UserError(
-            f"Which data set? Name one: `r2a datasets {options.action} NAME`; `r2a datasets list` has them."
-        )
+        command = f"r2a datasets {options.action} NAME"
+        raise UserError(f"Which data set? Name one: `{command}`; `r2a datasets list` has them.")
     dataset = find_dataset(options.name, options.root)
     if options.action == "show":
         show(dataset)
@@ -74,12 +73,8 @@ def show(dataset: OfflineDataset) -> None:
     CONSOLE.print(f"fingerprint {dataset.fingerprint[:16]}")
     table = Table("task", "learning", "retrieval", "mean return", "lowest", "highest")
     for name, task in dataset.manifest["tasks"].items():
-        table.add_row(
-            name,
-            f"{task['learning']:,}",
-            f"{task['retrieval']:,}",
-            *(f"{task[f'return_{kind}']:.1f}" for kind in ("mean", "min", "max")),
-        )
+        returns = (f"{task[f'return_{kind}']:.1f}" for kind in ("mean", "min", "max"))
+        table.add_row(name, f"{task['learning']:,}", f"{task['retrieval']:,}", *returns)
     CONSOLE.print(table)
     columns = Table("column", "type", "shape")
     for name, column in dataset.columns.items():

@@ -19,13 +19,7 @@ Options = TypeVar("Options")
 def parse(kind: type[Options], argv: Sequence[str], name: str, default: Any = None) -> Options:
     """The options of `r2a NAME`; the docstring of `kind`, examples included, is the command's help."""
     defaults = {} if default is None else {"default": default}
-    return tyro.cli(
-        kind,
-        args=argv,
-        prog=f"r2a {name}",
-        description=inspect.cleandoc(kind.__doc__ or ""),
-        **defaults,
-    )
+    return tyro.cli(kind, args=argv, prog=f"r2a {name}", description=inspect.cleandoc(kind.__doc__ or ""), **defaults)
 
 
 @dataclass(frozen=True)
