@@ -98,7 +98,7 @@ def atomic_write_bytes(path: PathLike, data: bytes) -> None:
         except BaseException:
             _remove(partial)
             raise
-        _sync_folder(target.parent)
+        _sync(target.parent)
 
 
 @contextlib.contextmanager
@@ -112,12 +112,14 @@ def atomic_folder(path: PathLike, *, overwrite: bool = False) -> Iterator[Path]:
         partial.mkdir()
         try:
             yield partial
-            _sync_tree(partial)
+            for parent, _, files in os.walk(partial):
+                for entry in (*files, "."):
+                    _sync(os.path.join(parent, entry))
             _move_into_place(partial, target, overwrite)
         except BaseException:
             _remove(partial)
             raise
-        _sync_folder(target.parent)
+        _sync(target.parent)
 
 
 def refuse_existing(path: PathLike, *, overwrite: bool) -> None:
@@ -159,10 +161,8 @@ def _is_in_use(pid: int, token: str) -> bool:
         return token == _PROCESS_TOKEN
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
+    except (ProcessLookupError, PermissionError, OverflowError) as error:
+        return not isinstance(error, ProcessLookupError)
     return True
 
 
@@ -206,19 +206,9 @@ def _move_into_place(partial: Path, target: Path, overwrite: bool) -> None:
     _remove(old)
 
 
-def _sync_tree(folder: Path) -> None:
-    for parent, _, files in os.walk(folder):
-        for file in files:
-            _sync(os.path.join(parent, file), os.O_RDONLY)
-        _sync_folder(parent)
-
-
-def _sync_folder(folder: PathLike) -> None:
-    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
-
-
-def _sync(path: PathLike, flags: int) -> None:
-    descriptor = os.open(path, flags)
+def _sync(path: PathLike) -> None:
+    """Have a file, or the names in a folder, written to the disk itself."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
