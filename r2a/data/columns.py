@@ -127,9 +127,7 @@ def describe_tasks(columns: Mapping[str, np.ndarray], task_names: Sequence[str])
             "episodes": int(rows.sum()),
             "learning": int(np.sum(split[rows] == LEARNING)),
             "retrieval": int(np.sum(split[rows] == RETRIEVAL)),
-            "return_mean": float(own.mean()) if own.size else None,
-            "return_min": float(own.min()) if own.size else None,
-            "return_max": float(own.max()) if own.size else None,
+            **{f"return_{of}": float(getattr(own, of)()) if own.size else None for of in ("mean", "min", "max")},
         }
     return description
 
