@@ -12,11 +12,11 @@ from typing import Annotated
 import tyro
 from rich.table import Table
 
-from r2a.commands.options import environment_named, parse, parse_about, require_first
+from r2a.commands.options import parse, parse_about, require_first
 from r2a.commands.screen import CONSOLE, progress_bar
 from r2a.config import RunConfig
 from r2a.data.dataset import find_dataset
-from r2a.environments.registry import spec_of
+from r2a.environments.registry import WORLDS, spec_of, world_of
 from r2a.errors import UserError
 from r2a.experiments.presets import agents, arm, preset
 from r2a.training.compilation import use_compilation_cache
@@ -77,14 +77,16 @@ class Train:
 def main(argv: Sequence[str]) -> int:
     """Train with a progress bar; end with a table and a curve."""
     named, about = parse_about(argv)
-    going_on = read_config(about.resume) if about.resume is not None else None
-    environment = going_on.environment if going_on else environment_named(named)
-    usual = going_on or preset(environment, about.preset)
+    if about.resume is not None:
+        usual = read_config(about.resume)
+    else:
+        usual = preset(world_of(named or next(iter(WORLDS))).name, about.preset)
+    environment = usual.environment
     options = parse(Train, argv, "train", Train(environment, preset=about.preset, config=usual))
     require_first("train", "environment", options.environment, environment)
     use_compilation_cache()
-    if going_on is not None and options.resume is not None:
-        folder, run = options.resume, make_run(going_on, options)
+    if options.resume is not None:
+        folder, run = options.resume, make_run(usual, options)
     else:
         agent = options.agent or agents(environment)[0]
         config = arm(options.config, agent)
@@ -93,7 +95,7 @@ def main(argv: Sequence[str]) -> int:
         folder = options.runs / (options.name or f"{agent}-{tasks}-{config.seed}")
     try:
         with training_bar(run.config) as watch:
-            train(run, folder, resume=going_on is not None, watch=watch, tensorboard=options.tensorboard)
+            train(run, folder, resume=options.resume is not None, watch=watch, tensorboard=options.tensorboard)
     except Interrupted:
         CONSOLE.print(f"Stopped; everything is saved. Go on with: r2a train --resume {folder}")
         return 130

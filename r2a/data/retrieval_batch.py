@@ -308,10 +308,3 @@ def read_learning_batch(
     sequences, segments = plan
     batches = jax.vmap(lambda places: read_segments(data, places, retrieval))(segments)
     return sequences, tell_task_of(batches, config)
-
-
-def draw_learning_batch(
-    data: ResidentData, config: DataConfig, retrieval: RetrievalConfig, key: PRNGKeyArray
-) -> tuple[Sequence, RetrievalBatch]:
-    """One learner step's batch; consumes `key`."""
-    return read_learning_batch(data, config, retrieval, plan_learning_batch(data, config, retrieval, key))

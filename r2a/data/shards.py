@@ -58,7 +58,7 @@ def shard_folder(path: Path, identity: dict[str, Any], overwrite: bool) -> Itera
 
 
 def write_shard(file: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a finished shard, unless whoever asked for it is gone."""
+    """Write a finished shard, unless the process that asked for it is gone."""
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, **arrays)
     parent = multiprocessing.parent_process()
