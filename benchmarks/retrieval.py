@@ -15,6 +15,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+from jaxtyping import PRNGKeyArray
 
 from benchmarks.bounds import matmul_gflop
 from benchmarks.dqn import ACTIONS, OBSERVATION, random_episodes
@@ -24,7 +25,7 @@ from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
 from r2a.agents.objectives import LearningBatch, losses
 from r2a.config import RunConfig, override
-from r2a.data.retrieval_batch import ResidentData, draw_learning_batch
+from r2a.data.retrieval_batch import ResidentData, plan_learning_batch, read_learning_batch
 from r2a.experiments.gridroboman import PAPER
 from r2a.retrieval.module import Retrieval
 from r2a.training.offline import learner_steps
@@ -98,7 +99,7 @@ def serve_updates(way: str, quick: bool) -> None:
 
         facts["gflop"] = matmul_gflop(program.as_text()) / UPDATES
     else:
-        draw = jax.jit(lambda key: LearningBatch(*draw_learning_batch(data, config.data, config.agent.retrieval, key)))
+        draw = jax.jit(partial(draw_learning_batch, data, config))
         step = jax.jit(partial(update, config=config.learner))
 
         def work() -> None:
@@ -110,12 +111,18 @@ def serve_updates(way: str, quick: bool) -> None:
     serve(timed(work, UPDATES), **facts)
 
 
+def draw_learning_batch(data: ResidentData, config: RunConfig, key: PRNGKeyArray) -> LearningBatch:
+    """One learner step's batch; consumes `key`."""
+    plan = plan_learning_batch(data, config.data, config.agent.retrieval, key)
+    return LearningBatch(*read_learning_batch(data, config.data, config.agent.retrieval, plan))
+
+
 def first_losses(agent: Agent, data: ResidentData, config: RunConfig) -> dict[str, float]:
     """The TD loss and the KL of the first batch."""
 
     @jax.jit
     def of_first() -> dict[str, Any]:
-        batch = LearningBatch(*draw_learning_batch(data, config.data, config.agent.retrieval, jax.random.key(2)))
+        batch = draw_learning_batch(data, config, jax.random.key(2))
         return losses(agent, agent, batch, jax.random.key(3), config.learner)[0]
 
     values = of_first()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from r2a import __version__
 from r2a.errors import UserError
+
+COMMANDS = ("demo", "collect", "train", "evaluate", "datasets", "sweep", "bench")
 
 OVERVIEW = """usage: r2a COMMAND [OPTIONS]
 
@@ -25,21 +29,6 @@ commands:
 """
 
 
-def commands() -> dict[str, Callable[[Sequence[str]], int]]:
-    """The commands by name; imported late, so that `r2a --help` answers at once."""
-    from r2a import commands
-
-    return {
-        "demo": commands.demo.main,
-        "collect": commands.collect.main,
-        "train": commands.train.main,
-        "evaluate": commands.evaluate.main,
-        "datasets": commands.datasets.main,
-        "sweep": commands.sweep.main,
-        "bench": commands.bench.main,
-    }
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 is success, 2 a mistake that one sentence explains, 130 an interrupt."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -47,16 +36,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(OVERVIEW, end="")
         return 0 if arguments else 2
     if arguments[0] == "--version":
-        from r2a import __version__
-
         print(f"r2a {__version__}")
         return 0
     try:
-        known = commands()
-        if arguments[0] not in known:
-            raise UserError(f"There is no command {arguments[0]!r}; choose one of {', '.join(known)}.")
-        return known[arguments[0]](arguments[1:])
-    except BrokenPipeError:  # whoever read our output (`| head`) has seen enough
+        if arguments[0] not in COMMANDS:
+            raise UserError(f"There is no command {arguments[0]!r}; choose one of {', '.join(COMMANDS)}.")
+        # Imported now, and not above, so that `r2a --help` answers at once.
+        return importlib.import_module(f"r2a.commands.{arguments[0]}").main(arguments[1:])
+    except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except UserError as error:

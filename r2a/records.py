@@ -11,9 +11,9 @@ from r2a.types import Attended
 
 
 class RetrievedStates(NamedTuple):
-    """The states a Attended points to: the board there, what was done there, and whose data they are.
+    """The states an `Attended` points to: the board there, what was done there, and whose data they are.
 
-    Like the Attended they are arrays of either kind: traced while an episode is played, numpy in its record.
+    Like those places they are arrays of either kind: traced while an episode is played, numpy in its record.
     """
 
     observation: Int[Array, "*T K S n"]

@@ -85,39 +85,44 @@ def atomic_write_text(path: PathLike, text: str) -> None:
 
 def atomic_write_bytes(path: PathLike, data: bytes) -> None:
     """Write a file whole or not at all, replacing an existing one."""
-    target = Path(os.path.abspath(path))
-    partial = _sibling(target, "partial")
-    with storage_errors("write", path), _parents_of(target):
-        remove_leftovers(target.parent, target.name)
-        try:
-            with open(partial, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, target)
-        except BaseException:
-            _remove(partial)
-            raise
-        _sync_folder(target.parent)
+    with _unfinished(path) as (partial, target):
+        partial.write_bytes(data)
+        _sync(partial)
+        os.replace(partial, target)
 
 
 @contextlib.contextmanager
 def atomic_folder(path: PathLike, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield a temporary folder that becomes `path` when the block ends well, and vanishes otherwise."""
-    target = Path(os.path.abspath(path))
     refuse_existing(path, overwrite=overwrite)
-    partial = _sibling(target, "partial")
-    with storage_errors("write", path), _parents_of(target):
-        remove_leftovers(target.parent, target.name)
+    with _unfinished(path) as (partial, target):
         partial.mkdir()
+        yield partial
+        for parent, _, files in os.walk(partial):
+            for entry in (*files, "."):
+                _sync(os.path.join(parent, entry))
+        _move_into_place(partial, target, overwrite)
+
+
+@contextlib.contextmanager
+def _unfinished(path: PathLike) -> Iterator[tuple[Path, Path]]:
+    """Where to write what the block then moves to its target; if it fails, nothing is left, missing parents neither."""
+    target = Path(os.path.abspath(path))
+    partial, missing = _sibling(target, "partial"), [parent for parent in target.parents if not parent.exists()]
+    with storage_errors("write", path):
+        if not missing and not target.parent.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(target.parent))
         try:
-            yield partial
-            _sync_tree(partial)
-            _move_into_place(partial, target, overwrite)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(target.parent, target.name)
+            yield partial, target
+            _sync(target.parent)
         except BaseException:
             _remove(partial)
+            for parent in missing:
+                with contextlib.suppress(OSError):
+                    parent.rmdir()
             raise
-        _sync_folder(target.parent)
 
 
 def refuse_existing(path: PathLike, *, overwrite: bool) -> None:
@@ -159,10 +164,8 @@ def _is_in_use(pid: int, token: str) -> bool:
         return token == _PROCESS_TOKEN
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
+    except (ProcessLookupError, PermissionError, OverflowError) as error:
+        return not isinstance(error, ProcessLookupError)
     return True
 
 
@@ -172,23 +175,6 @@ def _remove(path: Path) -> None:
     else:
         with contextlib.suppress(OSError):
             path.unlink()
-
-
-@contextlib.contextmanager
-def _parents_of(path: Path) -> Iterator[None]:
-    """Make the missing parent folders of `path`, and unmake them if the block fails."""
-    missing = [parent for parent in path.parents if not parent.exists()]
-    try:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except FileExistsError as error:
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path.parent)) from error
-        yield
-    except BaseException:
-        for parent in missing:
-            with contextlib.suppress(OSError):
-                parent.rmdir()
-        raise
 
 
 def _move_into_place(partial: Path, target: Path, overwrite: bool) -> None:
@@ -206,19 +192,9 @@ def _move_into_place(partial: Path, target: Path, overwrite: bool) -> None:
     _remove(old)
 
 
-def _sync_tree(folder: Path) -> None:
-    for parent, _, files in os.walk(folder):
-        for file in files:
-            _sync(os.path.join(parent, file), os.O_RDONLY)
-        _sync_folder(parent)
-
-
-def _sync_folder(folder: PathLike) -> None:
-    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
-
-
-def _sync(path: PathLike, flags: int) -> None:
-    descriptor = os.open(path, flags)
+def _sync(path: PathLike) -> None:
+    """Have a file, or the names in a folder, written to the disk itself."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

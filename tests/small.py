@@ -20,16 +20,25 @@ from r2a.config import (
     AgentConfig,
     AuxiliaryConfig,
     CoreConfig,
+    DataConfig,
     EncoderConfig,
     HeadConfig,
     LearnerConfig,
     RetrievalConfig,
 )
+from r2a.data.retrieval_batch import ResidentData, plan_learning_batch, read_learning_batch
 from r2a.types import AgentOutput, Frames, LearnerState, RetrievalBatch, Sequence, Trajectory
 
 TRAJECTORIES, LENGTH, OBSERVATION, ACTIONS = 5, 4, 2, 3
 TASKS, STATES = 2, 3
 """Tasks of a learner step, and sequences of each."""
+
+
+def draw_learning_batch(
+    data: ResidentData, config: DataConfig, retrieval: RetrievalConfig, key
+) -> tuple[Sequence, RetrievalBatch]:
+    """One learner step's batch: planned, and read at once."""
+    return read_learning_batch(data, config, retrieval, plan_learning_batch(data, config, retrieval, key))
 
 
 def agent_config(core: CoreConfig = CoreConfig(), **retrieval) -> AgentConfig:

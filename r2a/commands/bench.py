@@ -64,6 +64,5 @@ def show(figures: dict[str, Any], indent: str = "") -> None:
             CONSOLE.print(f"{indent}{name}")
             show(value, indent + "  ")
         else:
-            CONSOLE.print(
-                f"{indent}{name:32s} {value:,.3f}" if isinstance(value, float) else f"{indent}{name:32s} {value}"
-            )
+            shown = f"{value:,.3f}" if isinstance(value, float) else value
+            CONSOLE.print(f"{indent}{name:32s} {shown}")

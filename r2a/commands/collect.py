@@ -9,10 +9,10 @@ from typing import Annotated
 
 import tyro
 
-from r2a.commands.options import environment_named, parse, parse_about, require_first
+from r2a.commands.options import parse, parse_about, require_first
 from r2a.commands.screen import CONSOLE, progress_bar
 from r2a.config import CollectConfig
-from r2a.environments.registry import spec_of, world_of
+from r2a.environments.registry import WORLDS, spec_of, world_of
 from r2a.errors import UserError
 from r2a.training.collect import collect, tasks_to_collect
 from r2a.training.compilation import use_compilation_cache
@@ -43,7 +43,7 @@ class Collect:
 
 def main(argv: Sequence[str]) -> int:
     """Collect behind a progress bar and say what came of it."""
-    world = world_of(environment_named(parse_about(argv)[0]))
+    world = world_of(parse_about(argv)[0] or next(iter(WORLDS)))
     options = parse(Collect, argv, "collect", Collect(world.name, config=world.collect or CollectConfig()))
     require_first("collect", "environment", options.environment, world.name)
     if world.collect is None:

@@ -12,8 +12,7 @@ from rich.table import Column, Table
 
 from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
-from r2a.data.dataset import OfflineDataset, find_dataset, list_datasets
-from r2a.data.manifest import HOW_TO_MAKE_ONE
+from r2a.data.dataset import HOW_TO_MAKE_ONE, OfflineDataset, find_dataset, list_datasets
 from r2a.errors import UserError
 
 
@@ -40,9 +39,8 @@ def main(argv: Sequence[str]) -> int:
         show_all(options.root)
         return 0
     if not options.name:
-        raise UserError(
-            f"Which data set? Name one: `r2a datasets {options.action} NAME`; `r2a datasets list` has them."
-        )
+        command = f"r2a datasets {options.action} NAME"
+        raise UserError(f"Which data set? Name one: `{command}`; `r2a datasets list` has them.")
     dataset = find_dataset(options.name, options.root)
     if options.action == "show":
         show(dataset)
@@ -55,10 +53,9 @@ def main(argv: Sequence[str]) -> int:
 def show_all(root: Path) -> None:
     """One row per data set; damaged ones too."""
     table = Table("name", "environment", "tasks", "episodes", "mean return", "state")
-    for entry in list_datasets(root):
-        d = entry.dataset
-        if d is None:
-            table.add_row(entry.path.name, "", "", "", "", entry.problem)
+    for path, d in list_datasets(root).items():
+        if isinstance(d, UserError):
+            table.add_row(path.name, "", "", "", "", str(d))
         else:
             mean = d.columns["episode_return"].mean()
             table.add_row(d.name, d.environment, str(len(d.task_names)), f"{d.num_episodes:,}", f"{mean:.1f}", "ok")
@@ -76,12 +73,8 @@ def show(dataset: OfflineDataset) -> None:
     CONSOLE.print(f"fingerprint {dataset.fingerprint[:16]}")
     table = Table("task", "learning", "retrieval", "mean return", "lowest", "highest")
     for name, task in dataset.manifest["tasks"].items():
-        table.add_row(
-            name,
-            f"{task['learning']:,}",
-            f"{task['retrieval']:,}",
-            *(f"{task[f'return_{kind}']:.1f}" for kind in ("mean", "min", "max")),
-        )
+        returns = (f"{task[f'return_{kind}']:.1f}" for kind in ("mean", "min", "max"))
+        table.add_row(name, f"{task['learning']:,}", f"{task['retrieval']:,}", *returns)
     CONSOLE.print(table)
     columns = Table("column", "type", "shape")
     for name, column in dataset.columns.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,10 +16,11 @@ from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
 from r2a.commands.train import training_bar
 from r2a.config import RunConfig
-from r2a.data.dataset import OfflineDataset, find_dataset
+from r2a.data.dataset import MANIFEST, OfflineDataset, find_dataset
 from r2a.data.retrieval_batch import ResidentData
-from r2a.environments.registry import make_pure, world_of
+from r2a.environments.registry import spec_of, world_of
 from r2a.experiments.presets import DEMO, preset
+from r2a.records import EpisodeRecord
 from r2a.training.collect import collect
 from r2a.training.collect_pure import expert_and_floor
 from r2a.training.compilation import use_compilation_cache
@@ -29,7 +31,7 @@ from r2a.training.offline import OfflineRun
 from r2a.training.record import record_episode
 from r2a.training.train import train
 from r2a.viewer.curves import curves_of_sources
-from r2a.viewer.report import TaskReturns, write_report
+from r2a.viewer.report import COLUMNS, TaskReturns, write_report
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def main(argv: Sequence[str]) -> int:
 def demo_dataset(root: Path, config: RunConfig) -> OfflineDataset:
     """The demo's data set, made if it is not there."""
     path = root / config.data.dataset
-    if not (path / "manifest.json").is_file():
+    if not (path / MANIFEST).is_file():
         CONSOLE.print("Collecting episodes of a scripted expert with a ladder of noise ...")
         settings = world_of(config.environment).collect
         assert settings is not None
@@ -94,68 +96,49 @@ def demo_dataset(root: Path, config: RunConfig) -> OfflineDataset:
 def measure(agent: Agent, data: ResidentData, config: RunConfig) -> list[TaskReturns]:
     """Returns per task reading the right, a wrong and a random task's data, beside expert and floor."""
     key, bounds_key = jax.random.split(jax.random.key(config.seed + 17))
-    returns = {s: evaluate(agent, data, config, s, key).per_task() for s in sources_to_evaluate(config)}
-    expert, floor = expert_and_floor(config.environment, config.data.tasks, bounds_key)
+    returns: dict[str, Any] = {
+        source: evaluate(agent, data, config, source, key).per_task() for source in sources_to_evaluate(config)
+    }
+    returns["expert"], returns["floor"] = expert_and_floor(config.environment, config.data.tasks, bounds_key)
     return [
-        TaskReturns(
-            task=name,
-            **{source: float(values[task]) for source, values in returns.items()},
-            expert=float(expert[task]),
-            floor=float(floor[task]),
-        )
+        TaskReturns(name, **{column: float(values[task]) for column, values in returns.items()})
         for task, name in enumerate(config.data.tasks)
     ]
 
 
 def show(rows: list[TaskReturns]) -> None:
     """The table that the demo ends with."""
-    table = Table(
-        "task", "right data", "wrong data", "random data", "expert", "floor", title="Return per episode, by data read"
-    )
-    columns = TaskReturns._fields[1:]
+    table = Table("task", *(head for head, _, _ in COLUMNS.values()), title="Return per episode, by data read")
     for row in rows:
-        table.add_row(row.task, *(f"{getattr(row, column):.1f}" for column in columns))
+        table.add_row(row.task, *(f"{getattr(row, column):.1f}" for column in COLUMNS))
     table.add_section()
-    table.add_row("mean", *(f"{np.mean([getattr(row, column) for row in rows]):.1f}" for column in columns))
+    table.add_row("mean", *(f"{np.mean([getattr(row, column) for row in rows]):.1f}" for column in COLUMNS))
     CONSOLE.print(table)
 
 
 def report(
-    path: Path,
-    agent: Agent,
-    data: ResidentData,
-    config: RunConfig,
-    rows: list[TaskReturns],
-    folder: Path,
+    path: Path, agent: Agent, data: ResidentData, config: RunConfig, rows: list[TaskReturns], folder: Path
 ) -> None:
     """Write the HTML report: some episodes with what was retrieved, and two swaps from the same start."""
     count = config.data.num_tasks
     tasks = sorted({0, count // 2, count - 1})
     key = jax.random.key(config.seed + 23)
-    episodes = [
-        record_episode(agent, data, config, task=task, retrieve_from=task, key=jax.random.fold_in(key, task))
-        for task in tasks
-    ]
-    swaps = [
-        (
-            record_episode(agent, data, config, task=one, retrieve_from=one, key=jax.random.fold_in(key, one)),
-            record_episode(agent, data, config, task=other, retrieve_from=other, key=jax.random.fold_in(key, one)),
-        )
-        for one, other in ((tasks[-1], tasks[0]), (tasks[0], tasks[1]))
-    ]
-    env = make_pure(config.environment, config.env)
-    assert env is not None
+
+    def play(task: int, start: int) -> EpisodeRecord:
+        start_key = jax.random.fold_in(key, start)
+        return record_episode(agent, data, config, task=task, retrieve_from=task, key=start_key)
+
     write_report(
         path,
         title="Retrieval at work",
         page=world_of(config.environment).load("page"),
-        best=float(env.spec.max_steps),
+        best=float(spec_of(config.environment, config.env).max_steps),
         task_names=config.data.tasks,
         table=rows,
         curves=curves_of_sources([read_metrics(folder)]),
         told_task=config.data.task_input == "one_hot",
-        episodes=episodes,
-        swaps=swaps,
+        episodes=[play(task, task) for task in tasks],
+        swaps=[(play(one, one), play(other, one)) for one, other in ((tasks[-1], tasks[0]), (tasks[0], tasks[1]))],
         settings=asdict(config),
         note=f"Trained for {config.steps:,} learner steps on {data.length.shape[0]:,} recorded episodes.",
     )

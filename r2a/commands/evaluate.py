@@ -20,16 +20,8 @@ from r2a.config import EnvSettings, RunConfig, Values
 from r2a.data.dataset import find_dataset
 from r2a.data.retrieval_batch import check_fits, load_resident
 from r2a.errors import UserError
+from r2a.training import evaluate
 from r2a.training.compilation import use_compilation_cache
-from r2a.training.evaluate import (
-    Evaluation,
-    corrupt_values,
-    evaluate,
-    evaluate_online,
-    frames_per_second,
-    sources_to_evaluate,
-    video,
-)
 from r2a.training.metrics import read_run_config
 from r2a.training.offline import load_agent
 from r2a.training.online import OnlineRun, load_run
@@ -89,16 +81,20 @@ def main(argv: Sequence[str]) -> int:
     for option, asked in (("--retrieve-from", options.retrieve_from), ("--values", options.values != "as_read")):
         if asked and not config.agent.retrieval.reads:
             raise UserError(f"This agent reads nothing: {option} makes no difference to it.")
-    if options.videos is not None:
-        make_folder(options.videos)  # before anything is played, lest the scores be lost
-    evaluation = replace(config.evaluation, values=options.values)
-    if options.episodes:
-        evaluation = replace(evaluation, episodes=options.episodes)
+    if options.videos is not None:  # before anything is played, lest the scores be lost
+        try:
+            options.videos.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = f"{options.videos} cannot be made ({error.strerror})"
+            raise UserError(f"{reason}; choose another folder for videos.") from None
+    episodes = options.episodes or config.evaluation.episodes
+    evaluation = replace(config.evaluation, values=options.values, episodes=episodes)
     config = replace(config, env=options.env, evaluation=evaluation)
     config, results = (evaluate_replay if config.is_online else evaluate_dataset)(config, options)
+    first = next(iter(results.values()))
     if options.videos is not None:
-        write_videos(options.videos, next(iter(results.values())), config)
-    tasks = config.data.tasks if not config.is_online else (next(iter(results.values())).played[0].task,)
+        write_videos(options.videos, first, config)
+    tasks = (first.played[0].task,) if config.is_online else config.data.tasks
     if options.json:
         print(json.dumps(as_json(results, tasks, config)))
         return 0
@@ -108,33 +104,31 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def evaluate_dataset(config: RunConfig, options: Evaluate) -> tuple[RunConfig, dict[str, Evaluation]]:
+def evaluate_dataset(config: RunConfig, options: Evaluate) -> tuple[RunConfig, dict[str, evaluate.Evaluation]]:
     """With a data set to read from: the agent's own, or another one."""
     dataset = find_dataset(options.retrieve_from or config.data.dataset, options.datasets)
     if not options.retrieve_from and dataset.fingerprint != read_run_config(options.run)["dataset"]:
-        raise UserError(
-            f"{dataset.path} is not what {options.run} was trained with any more; "
-            f"to read from it all the same, say --retrieve-from {dataset.path}."
-        )
+        changed = f"{dataset.path} is not what {options.run} was trained with any more"
+        raise UserError(f"{changed}; to read from it all the same, say --retrieve-from {dataset.path}.")
     if options.retrieve_from:  # however many episodes were learnt from
         every = replace(config.data, episodes_per_task=0)
         config = replace(config, experience=replace(config.from_dataset, data=every))
     config, dataset = settle(config, dataset)
     check_fits(dataset, config, to_learn=False)
     agent, data = load_agent(options.run, dataset, config), load_resident(dataset, config.data)
-    sources = sources_to_evaluate(config) if options.source == "all" else (options.source,)
+    sources = evaluate.sources_to_evaluate(config) if options.source == "all" else (options.source,)
     key, film = jax.random.key(options.seed), options.videos is not None
-    return config, {s: evaluate(agent, data, config, s, key, on_host=film) for s in sources}
+    return config, {s: evaluate.evaluate(agent, data, config, s, key, on_host=film) for s in sources}
 
 
-def evaluate_replay(config: RunConfig, options: Evaluate) -> tuple[RunConfig, dict[str, Evaluation]]:
+def evaluate_replay(config: RunConfig, options: Evaluate) -> tuple[RunConfig, dict[str, evaluate.Evaluation]]:
     """With a replay to read from: the run's own, or another run's."""
     run = load_run(options.run)
     if options.retrieve_from:
         read_other(run, Path(options.retrieve_from))
-    memory = corrupt_values(run.encoded, config.evaluation.values, jax.random.key(options.seed))
+    memory = evaluate.corrupt_values(run.encoded, config.evaluation.values, jax.random.key(options.seed))
     config = replace(config, seed=config.seed + options.seed)
-    result = evaluate_online(run.agent, memory, config)
+    result = evaluate.evaluate_online(run.agent, memory, config)
     run.close()
     return config, {result.names[0]: result}
 
@@ -144,15 +138,14 @@ def read_other(run: OnlineRun, folder: Path) -> None:
     other = load_run(folder)
     mine, theirs = run.actors.env.spec, other.actors.env.spec
     if (mine.observation, mine.action_names) != (theirs.observation, theirs.action_names):
-        raise UserError(
-            f"{folder} is about {theirs.tasks[0]}, which shows or asks for something else than {mine.tasks[0]}."
-        )
+        difference = f"which shows or asks for something else than {mine.tasks[0]}"
+        raise UserError(f"{folder} is about {theirs.tasks[0]}, {difference}.")
     if run.config.replay != other.config.replay:
         raise UserError(f"{folder} keeps other sequences: its replay has other settings than this run's.")
     run.read_from(other.replay)
 
 
-def as_json(results: dict[str, Evaluation], tasks: Sequence[str], config: RunConfig) -> dict[str, Any]:
+def as_json(results: dict[str, evaluate.Evaluation], tasks: Sequence[str], config: RunConfig) -> dict[str, Any]:
     """Means and scores per task; of a run that learnt while acting, those of every episode."""
     first = next(iter(results.values()))
     if config.is_online:
@@ -164,12 +157,13 @@ def as_json(results: dict[str, Evaluation], tasks: Sequence[str], config: RunCon
     return found | {name: {s: r.mean(name) for s, r in results.items()} for name in first.names[1:]}
 
 
-def show(results: dict[str, Evaluation], tasks: Sequence[str], title: str) -> None:
+def show(results: dict[str, evaluate.Evaluation], tasks: Sequence[str], title: str) -> None:
     """A table with a row per task."""
-    columns = {}
-    for source, result in results.items():
-        for name in result.names:
-            columns[source if name == result.names[0] else f"{source}, {name}"] = result.per_task(name)
+    columns = {
+        source if name == result.names[0] else f"{source}, {name}": result.per_task(name)
+        for source, result in results.items()
+        for name in result.names
+    }
     table = Table("task", *columns, title=title)
     for row in zip(tasks, *columns.values(), strict=True):
         table.add_row(row[0], *(f"{value:.2f}" for value in row[1:]))
@@ -179,21 +173,14 @@ def show(results: dict[str, Evaluation], tasks: Sequence[str], title: str) -> No
     CONSOLE.print(table)
 
 
-def make_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be written to."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as reason:
-        raise UserError(f"{folder} cannot be made ({reason.strerror}); choose another folder for videos.") from None
-
-
-def write_videos(folder: Path, result: Evaluation, config: RunConfig) -> None:
+def write_videos(folder: Path, result: evaluate.Evaluation, config: RunConfig) -> None:
     """A GIF of every task's episode with the median score."""
     scores = result.scores[..., 0].reshape(len(result.scores), -1)
-    episodes = np.array(range(len(result.played))).reshape(scores.shape)
-    for own, numbers in zip(scores, episodes, strict=True):
-        episode = result.played[int(numbers[np.argsort(own, kind="stable")[(len(own) - 1) // 2]])]
-        in_time = math.ceil(frames_per_second(config) / FASTEST)
+    speed = evaluate.frames_per_second(config)
+    in_time = math.ceil(speed / FASTEST)
+    for task, own in enumerate(scores):
+        median = int(np.argsort(own, kind="stable")[(len(own) - 1) // 2])
+        episode = result.played[task * len(own) + median]
         every = max(math.ceil(len(episode.actions) / LONGEST_VIDEO), in_time)
         path = folder / f"{episode.task.replace(' ', '_')}.gif"
-        write_gif(video(config, episode), path, frames_per_second=frames_per_second(config) / in_time, every=every)
+        write_gif(evaluate.video(config, episode), path, frames_per_second=speed / in_time, every=every)

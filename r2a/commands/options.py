@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import tyro
 
-from r2a.environments.registry import WORLDS, world_of
 from r2a.errors import UserError
 
 Options = TypeVar("Options")
@@ -19,13 +18,7 @@ Options = TypeVar("Options")
 def parse(kind: type[Options], argv: Sequence[str], name: str, default: Any = None) -> Options:
     """The options of `r2a NAME`; the docstring of `kind`, examples included, is the command's help."""
     defaults = {} if default is None else {"default": default}
-    return tyro.cli(
-        kind,
-        args=argv,
-        prog=f"r2a {name}",
-        description=inspect.cleandoc(kind.__doc__ or ""),
-        **defaults,
-    )
+    return tyro.cli(kind, args=argv, prog=f"r2a {name}", description=inspect.cleandoc(kind.__doc__ or ""), **defaults)
 
 
 @dataclass(frozen=True)
@@ -41,11 +34,6 @@ def parse_about(argv: Sequence[str]) -> tuple[str, About]:
     """The environment or run that comes first on the command line, if any does, and what else decides the options."""
     about, _ = tyro.cli(About, args=list(argv), return_unknown_args=True, add_help=False)
     return (about.about[0] if about.about else ""), about
-
-
-def environment_named(name: str) -> str:
-    """An environment that there is; without a name, the first of them."""
-    return world_of(name or next(iter(WORLDS))).name
 
 
 def require_first(command: str, what: str, found: Any, first: Any) -> None:

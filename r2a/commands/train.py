@@ -12,11 +12,11 @@ from typing import Annotated
 import tyro
 from rich.table import Table
 
-from r2a.commands.options import environment_named, parse, parse_about, require_first
+from r2a.commands.options import parse, parse_about, require_first
 from r2a.commands.screen import CONSOLE, progress_bar
 from r2a.config import RunConfig
 from r2a.data.dataset import find_dataset
-from r2a.environments.registry import spec_of
+from r2a.environments.registry import WORLDS, spec_of, world_of
 from r2a.errors import UserError
 from r2a.experiments.presets import agents, arm, preset
 from r2a.training.compilation import use_compilation_cache
@@ -77,26 +77,25 @@ class Train:
 def main(argv: Sequence[str]) -> int:
     """Train with a progress bar; end with a table and a curve."""
     named, about = parse_about(argv)
-    going_on = read_config(about.resume) if about.resume is not None else None
-    environment = going_on.environment if going_on else environment_named(named)
-    usual = going_on or preset(environment, about.preset)
+    if about.resume is not None:
+        usual = read_config(about.resume)
+    else:
+        usual = preset(world_of(named or next(iter(WORLDS))).name, about.preset)
+    environment = usual.environment
     options = parse(Train, argv, "train", Train(environment, preset=about.preset, config=usual))
     require_first("train", "environment", options.environment, environment)
     use_compilation_cache()
-    if going_on is not None and options.resume is not None:
-        folder, config = options.resume, going_on
-        run = make_run(config, options)
+    if options.resume is not None:
+        folder, run = options.resume, make_run(usual, options)
     else:
         agent = options.agent or agents(environment)[0]
         config = arm(options.config, agent)
         run = make_run(config, options)
-        about_what = (
-            str(run.config.data.num_tasks) if not config.is_online else spec_of(environment, config.env).tasks[0]
-        )
-        folder = options.runs / (options.name or f"{agent}-{about_what}-{config.seed}")
+        tasks = spec_of(environment, config.env).tasks[0] if config.is_online else run.config.data.num_tasks
+        folder = options.runs / (options.name or f"{agent}-{tasks}-{config.seed}")
     try:
         with training_bar(run.config) as watch:
-            train(run, folder, resume=going_on is not None, watch=watch, tensorboard=options.tensorboard)
+            train(run, folder, resume=options.resume is not None, watch=watch, tensorboard=options.tensorboard)
     except Interrupted:
         CONSOLE.print(f"Stopped; everything is saved. Go on with: r2a train --resume {folder}")
         return 130
@@ -110,14 +109,13 @@ def make_run(config: RunConfig, options: Train) -> Run:
         if options.ray_address:
             raise UserError("--ray-address is for agents that learn while they act; this one learns from a data set.")
         return OfflineRun(config, find_dataset(config.data.dataset, options.datasets))
-    scratch = options.runs
     if not options.ray_address:
-        return OnlineRun(config, scratch)
+        return OnlineRun(config, scratch=options.runs)
     if importlib.util.find_spec("ray") is None:
         raise UserError("--ray-address needs Ray: pip install 'r2a[distributed]'.")
     from r2a.training.cluster.run import ClusterRun
 
-    return ClusterRun(config, scratch, address=options.ray_address, players=options.players)
+    return ClusterRun(config, options.runs, address=options.ray_address, players=options.players)
 
 
 def main_metric(config: RunConfig) -> str:
@@ -155,10 +153,9 @@ def show_result(folder: Path, config: RunConfig) -> None:
         scores = ", ".join(f"{name.removeprefix('eval/')} {v:.2f}" for name, v in last.items() if name[:5] == "eval/")
         CONSOLE.print(f"{folder} after {last['step']:,} steps of {spec.tasks[0]}: {scores}")
         curves = {"evaluated": Curve([metrics], main), "while learning": Curve([metrics], "rl/score")}
-        plot_curves(curves, folder / "scores.png", steps="steps of the environment", score=f"{spec.scores[0]}")
-        CONSOLE.print(
-            f"The curve: {folder / 'scores.png'}; a video: r2a evaluate {folder} --videos {folder / 'videos'}"
-        )
+        plot_curves(curves, folder / "scores.png", steps="steps of the environment", score=spec.scores[0])
+        video = f"r2a evaluate {folder} --videos {folder / 'videos'}"
+        CONSOLE.print(f"The curve: {folder / 'scores.png'}; a video: {video}")
         return
     table = Table("task", spec.scores[0], title=f"{folder} after {last['step']:,} steps")
     for name, value in last.items():

@@ -94,10 +94,7 @@ def content_problem(
     total = _sum_of_rewards(reward, length)
     broken = {
         "length": ((length < 1) | (length > steps), f"must be from 1 to {steps}"),
-        "task_id": (
-            (columns["task_id"] < 0) | (columns["task_id"] >= num_tasks),
-            f"must be below {num_tasks}",
-        ),
+        "task_id": ((columns["task_id"] < 0) | (columns["task_id"] >= num_tasks), f"must be below {num_tasks}"),
         "split": (columns["split"] > RETRIEVAL, f"must be {LEARNING} (learning) or {RETRIEVAL} (retrieval)"),
         "reward": (~np.isfinite(total), "must be finite"),
         "episode_return": (
@@ -130,9 +127,7 @@ def describe_tasks(columns: Mapping[str, np.ndarray], task_names: Sequence[str])
             "episodes": int(rows.sum()),
             "learning": int(np.sum(split[rows] == LEARNING)),
             "retrieval": int(np.sum(split[rows] == RETRIEVAL)),
-            "return_mean": float(own.mean()) if own.size else None,
-            "return_min": float(own.min()) if own.size else None,
-            "return_max": float(own.max()) if own.size else None,
+            **{f"return_{of}": float(getattr(own, of)()) if own.size else None for of in ("mean", "min", "max")},
         }
     return description
 

@@ -1,55 +1,36 @@
 """Offline data sets on disk: a manifest, and one memory-mapped file per column.
 
-r2a/data/columns.py says what the columns are, r2a/data/manifest.py what the manifest says of them.
+r2a/data/columns.py says what the columns are.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
-import sys
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from r2a.data.columns import (
-    COLUMN_TYPES,
-    LEARNING,
-    RETRIEVAL,
-    as_columns,
-    assign_splits,
-    content_problem,
-    describe_tasks,
-    layout_problem,
-)
-from r2a.data.manifest import (
-    FORMAT,
-    FORMAT_VERSION,
-    HOW_TO_MAKE_ONE,
-    MANIFEST,
-    describe_column,
-    fingerprint_of,
-    open_column,
-    read_manifest,
-)
+from r2a.data.columns import as_columns, content_problem, describe_tasks, layout_problem
 from r2a.errors import UserError
-from r2a.storage import PathLike, atomic_folder, sha256_of, storage_errors
+from r2a.renamed import COLUMNS
+from r2a.storage import PathLike, atomic_folder, read_versioned_json, sha256_of, storage_errors
 
-__all__ = [
-    "COLUMN_TYPES",
-    "LEARNING",
-    "RETRIEVAL",
-    "DatasetWriter",
-    "ListedDataset",
-    "OfflineDataset",
-    "assign_splits",
-    "find_dataset",
-    "list_datasets",
-    "write_dataset",
-]
+FORMAT, FORMAT_VERSION, MANIFEST = "r2a-dataset", 1, "manifest.json"
+HOW_TO_MAKE_ONE = "make one with `r2a collect ENVIRONMENT`"
+_COLUMN_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_MANIFEST_TYPES: dict[type, tuple[str, ...]] = {
+    str: ("name", "environment", "fingerprint"),
+    int: ("num_actions", "episodes"),
+    list: ("task_names", "observation_shape"),
+    dict: ("columns", "tasks", "provenance"),
+}
 
 
 @dataclass(frozen=True)
@@ -163,9 +144,8 @@ class OfflineDataset:
                 raise UserError(f"{whole.path}: {problem}.")
         tasks = describe_tasks(whole.columns, whole.task_names)
         if tasks != whole.manifest["tasks"]:
-            raise UserError(
-                f"{whole.path / MANIFEST} is damaged: its counts or returns per task differ from the columns."
-            )
+            fault = "its counts or returns per task differ from the columns"
+            raise UserError(f"{whole.path / MANIFEST} is damaged: {fault}.")
         for task, counts in tasks.items():
             for split in ("learning", "retrieval"):
                 if counts[split] == 0:
@@ -173,102 +153,65 @@ class OfflineDataset:
 
 
 class DatasetWriter:
-    """Writes a data set shard by shard; it appears at `path` when the `with` block ends well."""
+    """Writes the columns of a data set into a folder, shard by shard."""
 
-    def __init__(
-        self,
-        path: PathLike,
-        *,
-        name: str,
-        environment: str,
-        task_names: Sequence[str],
-        num_actions: int,
-        provenance: Mapping[str, Any],
-        overwrite: bool = False,
-    ):
-        if len(set(task_names)) != len(task_names):
-            raise ValueError("task names must differ from one another")
-        self._path = Path(path)
-        self._header = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "name": name,
-            "environment": environment,
-            "task_names": list(task_names),
-            "num_actions": num_actions,
-            "provenance": dict(provenance),
-        }
+    def __init__(self, folder: Path, header: Mapping[str, Any]):
+        self._folder, self._header = folder, header
         self._layout: dict[str, tuple[np.dtype, tuple[int, ...]]] = {}
-        self._episodes = 0
-        self._atomic_folder = atomic_folder(path, overwrite=overwrite)
-
-    def __enter__(self) -> DatasetWriter:
-        """Refuse an existing path now, not after hours of collecting."""
-        if os.path.lexists(self._path) and not (self._path / MANIFEST).is_file():
-            raise UserError(f"{self._path} exists and is not a data set; choose another name.")
-        self._folder = self._atomic_folder.__enter__()
-        return self
+        self.episodes = 0
 
     def append(self, columns: Mapping[str, Any]) -> None:
         """Add episodes, given as columns [e, ...]; `episode_return` may be left out."""
         shard = as_columns(columns)
         tasks, actions = len(self._header["task_names"]), self._header["num_actions"]
-        problem = content_problem(shard, tasks, actions, self._episodes)
+        problem = content_problem(shard, tasks, actions, self.episodes)
         layout = {name: (column.dtype, column.shape[1:]) for name, column in shard.items()}
         if self._layout and layout != self._layout:
             problem = f"columns changed from {self._layout} to {layout}"
         if problem:
             raise ValueError(problem)
-        with storage_errors("write", self._path):
-            for name, column in shard.items():
-                with open(self._folder / f"{name}.npy", "ab") as file:
-                    if not self._layout:
-                        self._write_header(file, *layout[name])
-                    file.write(np.ascontiguousarray(column).data)
+        for name, column in shard.items():
+            with open(self._folder / f"{name}.npy", "ab") as file:
+                if not self._layout:
+                    self._write_header(file, *layout[name])
+                file.write(np.ascontiguousarray(column).data)
         self._layout = layout
-        self._episodes += len(shard["length"])
-
-    def __exit__(self, *error: Any) -> bool | None:
-        """Complete the files and the manifest, or leave nothing if the block failed."""
-        if error[0] is None:
-            try:
-                self._finish()
-            except BaseException:
-                self._atomic_folder.__exit__(*sys.exc_info())
-                raise
-        return self._atomic_folder.__exit__(*error)
+        self.episodes += len(shard["length"])
 
     def _write_header(self, file: BinaryIO, dtype: np.dtype, shape: tuple[int, ...]) -> None:
         # The header of an npy file has room to spare for the first axis: rewriting it never moves the data.
-        description = {"descr": dtype.str, "fortran_order": False, "shape": (self._episodes, *shape)}
+        description = {"descr": dtype.str, "fortran_order": False, "shape": (self.episodes, *shape)}
         np.lib.format.write_array_header_1_0(file, description)
 
-    def _finish(self) -> None:
-        if self._episodes == 0:
-            raise UserError(f"Cannot write {self._path}: there are no episodes.")
-        with storage_errors("write", self._path):
-            for name, layout in self._layout.items():
-                with open(self._folder / f"{name}.npy", "r+b") as file:
-                    self._write_header(file, *layout)
-        entries = {
-            name: describe_column(self._folder / f"{name}.npy", dtype, (self._episodes, *shape))
-            for name, (dtype, shape) in self._layout.items()
-        }
+    def finish(self) -> None:
+        """Complete the files and write the manifest."""
+        entries = {}
+        for name, (dtype, shape) in self._layout.items():
+            path = self._folder / f"{name}.npy"
+            with open(path, "r+b") as file:
+                self._write_header(file, dtype, shape)
+            entries[name] = {
+                "dtype": dtype.name,
+                "shape": [self.episodes, *shape],
+                "file": path.name,
+                "sha256": sha256_of(path),
+                "bytes": path.stat().st_size,
+            }
         columns = {name: open_column(self._folder, name, entry) for name, entry in entries.items()}
-        manifest = self._header | {
+        manifest = {
+            **self._header,
             "observation_shape": list(columns["observation"].shape[2:]),
-            "episodes": self._episodes,
+            "episodes": self.episodes,
             "columns": entries,
             "tasks": describe_tasks(columns, self._header["task_names"]),
             "fingerprint": fingerprint_of(entries),
         }
-        with storage_errors("write", self._path):
-            (self._folder / MANIFEST).write_text(json.dumps(manifest, indent=2, allow_nan=False) + "\n")
+        (self._folder / MANIFEST).write_text(json.dumps(manifest, indent=2, allow_nan=False) + "\n")
 
 
-def write_dataset(
+@contextlib.contextmanager
+def new_dataset(
     path: PathLike,
-    columns: Mapping[str, Any],
     *,
     name: str,
     environment: str,
@@ -276,40 +219,47 @@ def write_dataset(
     num_actions: int,
     provenance: Mapping[str, Any],
     overwrite: bool = False,
-) -> OfflineDataset:
-    """Write columns that fit in memory as a data set, and open it."""
-    with DatasetWriter(
-        path,
-        name=name,
-        environment=environment,
-        task_names=task_names,
-        num_actions=num_actions,
-        provenance=provenance,
-        overwrite=overwrite,
-    ) as writer:
+) -> Iterator[DatasetWriter]:
+    """Write a data set shard by shard; it appears at `path` when the `with` block ends well."""
+    if len(set(task_names)) != len(task_names):
+        raise ValueError("task names must differ from one another")
+    if os.path.lexists(path) and not (Path(path) / MANIFEST).is_file():
+        raise UserError(f"{path} exists and is not a data set; choose another name.")
+    header = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "name": name,
+        "environment": environment,
+        "task_names": list(task_names),
+        "num_actions": num_actions,
+        "provenance": dict(provenance),
+    }
+    with atomic_folder(path, overwrite=overwrite) as folder:
+        writer = DatasetWriter(folder, header)
+        yield writer
+        if not writer.episodes:
+            raise UserError(f"Cannot write {path}: there are no episodes.")
+        writer.finish()
+
+
+def write_dataset(path: PathLike, columns: Mapping[str, Any], **header: Any) -> OfflineDataset:
+    """Write columns that fit in memory as a data set, and open it; the other arguments are those of `new_dataset`."""
+    with new_dataset(path, **header) as writer:
         writer.append(columns)
     return OfflineDataset.open(path)
 
 
-class ListedDataset(NamedTuple):
-    """A data set found in a folder: opened, or the sentence that says why it cannot be."""
-
-    path: Path
-    dataset: OfflineDataset | None
-    problem: str | None
-
-
-def list_datasets(root: PathLike = "datasets") -> list[ListedDataset]:
-    """All data sets in the folder `root` and its direct subfolders; broken ones with their problem."""
-    found = []
+def list_datasets(root: PathLike = "datasets") -> dict[Path, OfflineDataset | UserError]:
+    """All data sets in the folder `root` and its direct subfolders, by path; of broken ones, what is wrong."""
+    found: dict[Path, OfflineDataset | UserError] = {}
     for manifest in sorted([*Path(root).glob(f"*/{MANIFEST}"), *Path(root).glob(f"*/*/{MANIFEST}")]):
         path = manifest.parent
         if any(part.startswith(".") for part in path.relative_to(root).parts):
             continue  # half-written, by a process that runs or was killed
         try:
-            found.append(ListedDataset(path, OfflineDataset.open(path), None))
+            found[path] = OfflineDataset.open(path)
         except UserError as error:
-            found.append(ListedDataset(path, None, str(error)))
+            found[path] = error
     return found
 
 
@@ -323,6 +273,61 @@ def find_dataset(name_or_path: PathLike, root: PathLike = "datasets") -> Offline
         for path in candidates:
             if path.is_dir():
                 raise UserError(f"{path} is not a data set: it has no {MANIFEST}.")
-    names = [str(listed.path.relative_to(root)) for listed in list_datasets(root)]
+    names = [str(path.relative_to(root)) for path in list_datasets(root)]
     there = f"{root} has {', '.join(names)}" if names else f"{root} has none"
     raise UserError(f"There is no data set {str(name_or_path)!r} ({there}); {HOW_TO_MAKE_ONE}.")
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Read and check the manifest of the data set at `path`."""
+    file = path / MANIFEST
+    with storage_errors("read", path):
+        there = file.is_file()
+    if not there:
+        found = "has no manifest.json" if path.is_dir() else "is not a folder" if path.exists() else "does not exist"
+        raise UserError(f"There is no data set at {path}: it {found}; {HOW_TO_MAKE_ONE}.")
+    manifest = read_versioned_json(file, what="data set", format_name=FORMAT, version=FORMAT_VERSION)
+    for kind, keys in _MANIFEST_TYPES.items():
+        for key in keys:
+            if not isinstance(manifest.get(key), kind):
+                raise UserError(f"{file} is damaged: {key!r} is missing or not of type {kind.__name__}.")
+    if list(manifest["tasks"]) != manifest["task_names"]:
+        raise UserError(f"{file} is damaged: 'tasks' and 'task_names' differ.")
+    for name, entry in manifest["columns"].items():
+        keys_are_right = isinstance(entry, dict) and entry.keys() >= {"dtype", "shape", "file", "sha256", "bytes"}
+        # A file name of its own could lead out of the folder.
+        if not keys_are_right or not _COLUMN_NAME.fullmatch(name) or entry["file"] != f"{name}.npy":
+            raise UserError(f"{file} is damaged: the entry of column {name!r} is not valid.")
+    if manifest["fingerprint"] != fingerprint_of(manifest["columns"]):
+        raise UserError(f"{file} is damaged: the fingerprint does not match the columns' checksums.")
+    columns = {COLUMNS.get(name, name): entry for name, entry in manifest["columns"].items()}
+    return manifest | {"columns": columns}
+
+
+def open_column(folder: Path, name: str, entry: Mapping[str, Any]) -> np.ndarray:
+    """Map a column into memory; only its header is read."""
+    file = folder / entry["file"]
+    if not file.is_file():
+        raise UserError(f"{file} is missing: column {name!r} of the data set is lost.")
+    with storage_errors("read", file):
+        size = file.stat().st_size
+        if size != entry["bytes"]:
+            raise UserError(f"{file} is damaged: it has {size} bytes, and {MANIFEST} says {entry['bytes']}.")
+        try:
+            column = np.load(file, mmap_mode="r", allow_pickle=False)
+        except (ValueError, SyntaxError, EOFError) as error:
+            raise UserError(f"{file} is damaged: it is not a readable npy file.") from error
+    if not isinstance(column, np.memmap) or column.offset + column.nbytes != size:
+        raise UserError(f"{file} is damaged: its header does not fit its size.")
+    if column.dtype.name != entry["dtype"] or list(column.shape) != entry["shape"]:
+        found, said = f"{column.dtype.name} {list(column.shape)}", f"{entry['dtype']} {entry['shape']}"
+        raise UserError(f"{file} holds {found}, and {MANIFEST} says {said}.")
+    return column
+
+
+def fingerprint_of(entries: Mapping[str, Mapping[str, Any]]) -> str:
+    """One checksum for all columns, made of their checksums."""
+    before = {new: old for old, new in COLUMNS.items()}
+    named = {before.get(name, name): entry["sha256"] for name, entry in entries.items()}
+    checksums = "".join(f"{name} {named[name]}\n" for name in sorted(named))
+    return hashlib.sha256(checksums.encode()).hexdigest()

@@ -11,6 +11,7 @@ blocks of its environment since the beginning: it tells whether an index still h
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from dataclasses import dataclass
@@ -39,8 +40,6 @@ BLOCK = np.dtype(
     ],
     align=True,  # else every field would be copied before it is used
 )
-Randomness = np.random.Generator | Float64[np.ndarray, " n"]
-"""A generator, or as many uniform numbers from 0 up to 1 as there are sequences to draw."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ class SequenceReplay:
     """Sequences of several environments, drawn uniformly or by priority."""
 
     def __init__(self, config: ReplayConfig, spec: ReplaySpec, num_envs: int, folder: PathLike | None = None):
-        """Frames are kept in memory, or in a file of `folder`."""
+        """Frames are kept in memory, or, if they take more of it than they may, in a file of `folder`."""
         self.config, self.spec = config, spec
         self.env_blocks, self.blocks_before, self.blocks_after = ring_sizes(config, num_envs)
         indices, steps = num_envs * self.env_blocks, config.burn_in + config.trace
@@ -296,19 +295,19 @@ class SequenceReplay:
                 self.blocks["steps"][index] = min(steps - place * period, trace)
                 self.blocks["frames"][index] = min(env.frames - place * period, trace + 1)
 
-    def draw(self, count: int, randomness: Randomness) -> Drawn:
+    def draw(self, count: int, generator: np.random.Generator) -> Drawn:
         """Draw sequences, one from each of `count` equal parts of all priorities; a sequence may be drawn twice."""
-        uniforms, total = self._uniforms(randomness, count), self.tree.total
+        uniforms, total = self._uniforms(generator, count), self.tree.total
         indices = self.tree.find((np.arange(count) + uniforms) / count * total)
         return self._drawn(indices, self.tree.values[indices] / total)
 
-    def draw_apart(self, learning: int, retrieval: int, randomness: Randomness) -> tuple[Drawn, Drawn]:
+    def draw_apart(self, learning: int, retrieval: int, generator: np.random.Generator) -> tuple[Drawn, Drawn]:
         """Draw sequences to learn from and others to retrieve from: all distinct, and no frame is in both.
 
         They are drawn one after the other, each by its share of what may still be drawn; `probability` is its share of
         all, as in `draw`.
         """
-        uniforms, found, hidden = self._uniforms(randomness, learning + retrieval), [], np.zeros(0, np.int64)
+        uniforms, found, hidden = self._uniforms(generator, learning + retrieval), [], np.zeros(0, np.int64)
         chances, total = self.tree.values.copy(), self.tree.total
         # What must not be drawn is given no chance for the time being, which draws exactly and needs no second try.
         try:
@@ -318,10 +317,9 @@ class SequenceReplay:
                     self.tree.set(hidden, 0.0)
                 index = self.tree.take(uniform)
                 if index is None:
-                    raise UserError(
-                        f"The replay has too few sequences: {learning} to learn from and {retrieval} others to "
-                        f"retrieve from, which share no frame, were asked for, and there are {len(found)} in all."
-                    )
+                    asked = f"{learning} to learn from and {retrieval} others to retrieve from, which share no frame"
+                    fault = f"{asked}, were asked for, and there are {len(found)} in all"
+                    raise UserError(f"The replay has too few sequences: {fault}.")
                 found.append(index)
         finally:
             indices = np.array(found, np.int64)
@@ -343,12 +341,10 @@ class SequenceReplay:
         ends = earlier["place"] * config.period + earlier["frames"]
         return index[(other["number"] == number) & (other["episode"] == block["episode"]) & (begins < ends)]
 
-    def _uniforms(self, randomness: Randomness, count: int) -> np.ndarray:
+    def _uniforms(self, generator: np.random.Generator, count: int) -> np.ndarray:
         if len(self) == 0:
             raise UserError("Nothing can be drawn from the replay: no sequence is complete yet.")
-        if isinstance(randomness, np.random.Generator):
-            return randomness.random(count)
-        return _checked(randomness, (count,), np.float64)
+        return generator.random(count)
 
     def _drawn(self, indices: np.ndarray, probability: np.ndarray) -> Drawn:
         """With the weights that make up for unequal chances, as far as `importance_exponent` says."""
@@ -394,9 +390,9 @@ class SequenceReplay:
         about = env, block["episode"], step, block["return_before"]
         return Sampled._make([drawn, frames, *steps, valid, column == -step[:, None], *brought, *about])
 
-    def sample(self, count: int, randomness: Randomness, out: Sampled | None = None) -> Sampled:
+    def sample(self, count: int, generator: np.random.Generator, out: Sampled | None = None) -> Sampled:
         """Draw sequences and gather them."""
-        return self.gather(self.draw(count, randomness), out)
+        return self.gather(self.draw(count, generator), out)
 
     def blank(self, count: int) -> Sampled:
         """So many sequences in which no step is valid."""
@@ -419,22 +415,12 @@ class SequenceReplay:
         self.tree.set(indices[there], priorities**self.exponent)
 
 
-def needs_file(config: ReplayConfig, spec: ReplaySpec, num_envs: int) -> bool:
-    """Whether the frames are more than `memory_share` of the machine's memory."""
-    size, limit = _frame_bytes(config, spec, num_envs * ring_sizes(config, num_envs)[0] * config.period)
-    return size > limit
-
-
-def _frame_bytes(config: ReplayConfig, spec: ReplaySpec, rows: int) -> tuple[int, float]:
-    """What so many frames take, and what they may take of the machine's memory."""
-    size = rows * int(np.prod(spec.observation_shape)) * np.dtype(spec.observation_dtype).itemsize
-    return size, config.memory_share * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
 def _frames(config: ReplayConfig, spec: ReplaySpec, rows: int, folder: PathLike | None) -> np.ndarray:
     """Room for frames: in memory, or in a new file of the folder, without a name: it is gone when the process ends."""
-    shape, (size, limit) = (rows, *spec.observation_shape), _frame_bytes(config, spec, rows)
-    if folder is None and size <= limit:
+    shape = (rows, *spec.observation_shape)
+    size = math.prod(shape) * np.dtype(spec.observation_dtype).itemsize
+    limit = config.memory_share * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if size <= limit:
         return np.zeros(shape, spec.observation_dtype)
     if folder is None:
         gb = f"{size / 1e9:.1f} GB, more than replay.memory-share allows ({limit / 1e9:.1f} GB)"

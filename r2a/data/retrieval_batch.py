@@ -1,7 +1,6 @@
 """Draw what a learner step sees: transitions to learn from and trajectories to retrieve from, never overlapping.
 
-The data lie on the device, and drawing is a pure function of a key, so that many learner steps compile into one
-call.
+The data lie on the device, and drawing is a pure function of a key: many learner steps compile into one call.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from r2a.config import DataConfig, RetrievalConfig, RunConfig, require
-from r2a.data.dataset import LEARNING, RETRIEVAL, OfflineDataset
+from r2a.data.columns import LEARNING, RETRIEVAL
+from r2a.data.dataset import OfflineDataset
 from r2a.errors import UserError
 from r2a.types import Action, Frames, RetrievalBatch, Sequence, Trajectory, is_continuous, none_where
 
@@ -62,28 +62,26 @@ class ResidentData(NamedTuple):
 
 def load_resident(dataset: OfflineDataset, data_config: DataConfig) -> ResidentData:
     """Put the data set of a run on the device; its tasks are the run's."""
-    data, num_tasks = dataset, len(dataset.task_names)
-    generator = np.random.default_rng(0)
+    generator, shared = np.random.default_rng(0), data_config.learn_from == "all_episodes"
 
     def table(split: int) -> EpisodeTable:
-        own = None if data_config.learn_from == "all_episodes" else split
-        rows = [generator.permutation(data.episodes(task, own)) for task in range(num_tasks)]
-        for name, members in zip(data.task_names, rows, strict=True):
+        tasks = range(len(dataset.task_names))
+        rows = [generator.permutation(dataset.episodes(task, None if shared else split)) for task in tasks]
+        for name, members in zip(dataset.task_names, rows, strict=True):
             if len(members) == 0:
                 raise UserError(f"{dataset.path} has no {['learning', 'retrieval'][split]} episodes of task {name!r}.")
         count = np.array([len(members) for members in rows])
         padded = np.stack([np.resize(members, count.max()) for members in rows])
         return EpisodeTable(jnp.asarray(padded, jnp.int32), jnp.asarray(count, jnp.int32))
 
-    instruction = data.columns.get("instruction", np.zeros((data.num_episodes, 0), np.uint8))
-    columns = {name: data.columns[name] for name in ResidentData._fields if name in data.columns}
+    columns = {name: dataset.columns[name] for name in ResidentData._fields if name in dataset.columns}
+    instruction = columns.get("instruction", np.zeros((dataset.num_episodes, 0), np.uint8))
     # Words are read one by one: those that no episode has are left out.
     columns["instruction"] = instruction[:, : np.max(np.flatnonzero(np.any(instruction, axis=0)), initial=-1) + 1]
     on_device = {name: jnp.asarray(column) for name, column in columns.items()}
     learning = table(LEARNING)
     # Where a step decides anew who learns from which episode, both roles are played by one table.
-    retrieval = learning if data_config.learn_from == "all_episodes" else table(RETRIEVAL)
-    return ResidentData(**on_device, learning=learning, retrieval=retrieval)
+    return ResidentData(**on_device, learning=learning, retrieval=learning if shared else table(RETRIEVAL))
 
 
 def check_fits(dataset: OfflineDataset, config: RunConfig, *, to_learn: bool = True) -> None:
@@ -102,19 +100,17 @@ def check_fits(dataset: OfflineDataset, config: RunConfig, *, to_learn: bool = T
         wanted.insert(0, ("retrieval.trajectories", retrieval.trajectories, available, share))
     for name, count, available, share in wanted:
         if count > available:
-            raise UserError(
-                f"{name} is {count}, but a task of {dataset.path} has only {available} retrieval episodes{share}."
-            )
-    length = retrieval.length or dataset.max_length
-    if length > dataset.max_length:
-        raise UserError(
-            f"retrieval.length is {length}, but the episodes of {dataset.path} have only {dataset.max_length} steps."
-        )
-    if retrieval.k_states > retrieval.k_traj * length:
-        raise UserError(
-            f"retrieval.k-states is {retrieval.k_states}, but k-traj x steps = {retrieval.k_traj * length} states "
-            f"are there to choose from."
-        )
+            found = f"a task of {dataset.path} has only {available} retrieval episodes{share}"
+            raise UserError(f"{name} is {count}, but {found}.")
+    longest = dataset.max_length
+    length = retrieval.length or longest
+    if length > longest:
+        found = f"the episodes of {dataset.path} have only {longest} steps"
+        raise UserError(f"retrieval.length is {length}, but {found}.")
+    states = retrieval.k_traj * length
+    if retrieval.k_states > states:
+        found = f"k-traj x steps = {states} states are there to choose from"
+        raise UserError(f"retrieval.k-states is {retrieval.k_states}, but {found}.")
 
 
 def deal(data: ResidentData, one_in: int, key: PRNGKeyArray) -> ResidentData:
@@ -132,11 +128,15 @@ def deal(data: ResidentData, one_in: int, key: PRNGKeyArray) -> ResidentData:
     )
 
 
-class Places(NamedTuple):
-    """Where in the data something lies: an episode's row, and a step of it."""
+class Segments(NamedTuple):
+    """Where in the data segments of trajectories lie: an episode's row, and the step of it that each begins with."""
 
     episode: Int[Array, "*b"]
     step: Int[Array, "*b"]
+
+
+BatchPlan = tuple[Sequence, Segments]
+"""One learner step's batch, as far as it is small: its sequences [M b], and where its segments [M N] lie."""
 
 
 def actions_at(data: ResidentData, row: Int[Array, "*#b"], step: Int[Array, "*#b"]) -> Action:
@@ -179,7 +179,7 @@ def draw_sequences(
     )
 
 
-def place_segments(data: ResidentData, task: Int[Array, ""], config: RetrievalConfig, key: PRNGKeyArray) -> Places:
+def place_segments(data: ResidentData, task: Int[Array, ""], config: RetrievalConfig, key: PRNGKeyArray) -> Segments:
     """Distinct retrieval episodes of the task, and where in each the configured segment begins; consumes `key`.
 
     One episode from each of n equal parts of the (shuffled) table: distinct without sorting.
@@ -193,14 +193,13 @@ def place_segments(data: ResidentData, task: Int[Array, ""], config: RetrievalCo
     if config.segment == "random":
         slack = jnp.maximum(data.length[episode] - (config.length or data.reward.shape[1]), 0)
         first = jax.random.randint(segment_key, (n,), 0, slack + 1)
-    return Places(episode, first)
+    return Segments(episode, first)
 
 
-def read_segments(data: ResidentData, places: Places, config: RetrievalConfig) -> RetrievalBatch:
-    """The segments of trajectories that begin there."""
-    episode = places.episode
-    step = places.step[:, None] + jnp.arange(config.length or data.reward.shape[1])
-    row = episode[:, None]
+def read_segments(data: ResidentData, segments: Segments, config: RetrievalConfig) -> RetrievalBatch:
+    """The segments as a retrieval batch."""
+    episode, row = segments.episode, segments.episode[:, None]
+    step = segments.step[:, None] + jnp.arange(config.length or data.reward.shape[1])
     length = data.length[episode][:, None]
     ends = data.terminated[episode][:, None] & (step + 1 == length)
     trajectories = Trajectory(
@@ -230,7 +229,7 @@ def draw_mixed_batch(
     """One batch with as many episodes of each of several tasks; consumes `key`."""
     keys = jax.random.split(key, tasks.shape[0])
     batches = jax.vmap(lambda task, k: draw_retrieval_batch(data, task, config, k))(tasks, keys)
-    return jax.tree.map(lambda column: column.reshape(column.shape[0] * column.shape[1], *column.shape[2:]), batches)
+    return jax.tree.map(lambda column: jax.lax.collapse(column, 0, 2), batches)
 
 
 def draw_tasks(config: DataConfig, key: PRNGKeyArray) -> Int[Array, " M"]:
@@ -266,13 +265,6 @@ def tell_task_of(batch: RetrievalBatch, config: DataConfig) -> RetrievalBatch:
     return batch._replace(trajectories=t._replace(observation=tell_task(t.observation, task, config)))
 
 
-class BatchPlan(NamedTuple):
-    """One learner step's batch, as far as it is small: its sequences [M b], and where its segments [M N] lie."""
-
-    sequences: Sequence
-    segments: Places
-
-
 def plan_learning_batch(
     data: ResidentData, config: DataConfig, retrieval: RetrievalConfig, key: PRNGKeyArray
 ) -> BatchPlan:
@@ -285,11 +277,9 @@ def plan_learning_batch(
         key, deal_key = jax.random.split(key)
         data = deal(data, config.one_in, deal_key)
     task_key, source_key, sequence_key, retrieval_key = jax.random.split(key, 4)
-    m = config.tasks_per_step
-    tasks = draw_tasks(config, task_key)
+    tasks, m = draw_tasks(config, task_key), config.tasks_per_step
     sources = source_tasks(config, tasks, source_key)
-    per_task = config.batch_size // m
-    sequences = jax.vmap(lambda task, k: draw_sequences(data, task, per_task, config, k))(
+    sequences = jax.vmap(lambda task, k: draw_sequences(data, task, config.batch_size // m, config, k))(
         tasks, jax.random.split(sequence_key, m)
     )
     told_task = tell_task(sequences.frames.observation, tasks[:, None, None], config)
@@ -298,10 +288,8 @@ def plan_learning_batch(
         sources, jax.random.split(retrieval_key, len(sources))
     )
     if config.retrieve_from == "all_tasks":
-        sequences, segments = jax.tree.map(
-            lambda a: a.reshape(1, a.shape[0] * a.shape[1], *a.shape[2:]), (sequences, segments)
-        )
-    return BatchPlan(sequences, segments)
+        sequences, segments = jax.tree.map(lambda a: jax.lax.collapse(a, 0, 2)[None], (sequences, segments))
+    return sequences, segments
 
 
 def source_tasks(config: DataConfig, tasks: Int[Array, " M"], key: PRNGKeyArray) -> Int[Array, " S"]:
@@ -317,12 +305,6 @@ def read_learning_batch(
     data: ResidentData, config: DataConfig, retrieval: RetrievalConfig, plan: BatchPlan
 ) -> tuple[Sequence, RetrievalBatch]:
     """The planned batch: sequences and, read now, the segments to retrieve from."""
-    batches = jax.vmap(lambda places: read_segments(data, places, retrieval))(plan.segments)
-    return plan.sequences, tell_task_of(batches, config)
-
-
-def draw_learning_batch(
-    data: ResidentData, config: DataConfig, retrieval: RetrievalConfig, key: PRNGKeyArray
-) -> tuple[Sequence, RetrievalBatch]:
-    """One learner step's batch; consumes `key`."""
-    return read_learning_batch(data, config, retrieval, plan_learning_batch(data, config, retrieval, key))
+    sequences, segments = plan
+    batches = jax.vmap(lambda places: read_segments(data, places, retrieval))(segments)
+    return sequences, tell_task_of(batches, config)

@@ -19,11 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from r2a.data.manifest import MANIFEST
+from r2a.data.dataset import MANIFEST
 from r2a.errors import UserError
 from r2a.storage import atomic_write_bytes, atomic_write_text, refuse_existing, remove_folder, storage_errors
-
-SETTINGS = "settings.json"
 
 
 @contextlib.contextmanager
@@ -36,9 +34,9 @@ def shard_folder(path: Path, identity: dict[str, Any], overwrite: bool) -> Itera
     if os.path.lexists(path) and not (path / MANIFEST).is_file():
         raise UserError(f"{path} exists and is not a data set; choose another name.")
     folder = path.with_name(f".{path.name}.collecting")
-    text = json.dumps(identity, indent=2) + "\n"
+    settings, text = folder / "settings.json", json.dumps(identity, indent=2) + "\n"
     with storage_errors("write", folder):
-        if overwrite and folder.is_dir() and _read(folder / SETTINGS) != text:
+        if overwrite and folder.is_dir() and not (settings.is_file() and settings.read_text() == text):
             remove_folder(folder)
         folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -47,9 +45,9 @@ def shard_folder(path: Path, identity: dict[str, Any], overwrite: bool) -> Itera
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise UserError(f"Another process is collecting into {folder}; wait for it, or choose a name.") from error
-        if _read(folder / SETTINGS) is None:
-            atomic_write_text(folder / SETTINGS, text)
-        elif _read(folder / SETTINGS) != text:
+        if not settings.is_file():
+            atomic_write_text(settings, text)
+        elif settings.read_text() != text:
             raise UserError(
                 f"{folder} holds an unfinished collection with other settings; finish that one, or ask to overwrite it."
             )
@@ -60,7 +58,7 @@ def shard_folder(path: Path, identity: dict[str, Any], overwrite: bool) -> Itera
 
 
 def write_shard(file: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a finished shard, unless whoever asked for it is gone."""
+    """Write a finished shard, unless the process that asked for it is gone."""
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, **arrays)
     parent = multiprocessing.parent_process()
@@ -76,7 +74,3 @@ def read_shard(file: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
                 return {name: content[name] for name in names}
         except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise UserError(f"{file} is damaged; remove it and collect again.") from error
-
-
-def _read(file: Path) -> str | None:
-    return file.read_text() if file.is_file() else None

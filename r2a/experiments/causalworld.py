@@ -23,8 +23,7 @@ from r2a.config import (
     RetrievalConfig,
     RunConfig,
 )
-from r2a.data.dataset import OfflineDataset, find_dataset
-from r2a.data.manifest import MANIFEST
+from r2a.data.dataset import MANIFEST, OfflineDataset, find_dataset
 from r2a.environments.causalworld import TASK_NAMES, CausalWorldSettings
 from r2a.environments.causalworld.layout import SIZE
 from r2a.environments.registry import world_of

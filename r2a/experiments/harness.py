@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from r2a.config import override
-from r2a.data.manifest import MANIFEST
+from r2a.data.dataset import MANIFEST
 from r2a.errors import UserError
 from r2a.experiments.presets import experiment as experiment_of
 from r2a.experiments.presets import named

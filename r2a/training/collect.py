@@ -20,7 +20,8 @@ import numpy as np
 
 from r2a import __version__
 from r2a.config import CollectConfig, EnvSettings, ExpertSettings
-from r2a.data.dataset import DatasetWriter, OfflineDataset, assign_splits
+from r2a.data.columns import assign_splits
+from r2a.data.dataset import OfflineDataset, new_dataset
 from r2a.data.shards import read_shard, shard_folder, write_shard
 from r2a.environments.api import EnvSpec, NoEpisodeError, VectorEnv, require_task
 from r2a.environments.registry import make_here, make_pure, spec_of, world_of
@@ -224,7 +225,7 @@ def _write(
     """Put the shards together: task by task, all rows as long as the longest episode."""
     card = {name: _data_card(own, spec) for name, own in tasks.items()}
     longest = max(task["longest"] for task in card.values())
-    writer = DatasetWriter(
+    with new_dataset(
         path,
         name=path.name,
         environment=environment,
@@ -232,8 +233,7 @@ def _write(
         num_actions=spec.action_size,
         provenance={**identity, "card": card},
         overwrite=overwrite,
-    )
-    with writer:
+    ) as writer:
         for place, (name, own) in enumerate(tasks.items()):
             # By the task's number in its world, not by its place: its data do not depend on the others'.
             number = np.full(config.episodes, spec.tasks.index(name))

@@ -17,7 +17,8 @@ from r2a.agents.learner import start_learning, update
 from r2a.agents.objectives import LearningBatch
 from r2a.config import CollectConfig, DataConfig
 from r2a.config.collect import OnlineCollectConfig
-from r2a.data.dataset import DatasetWriter, OfflineDataset, assign_splits
+from r2a.data.columns import assign_splits
+from r2a.data.dataset import OfflineDataset, new_dataset
 from r2a.data.retrieval_batch import EpisodeTable, ResidentData, draw_sequences
 from r2a.environments.api import PureEnv
 from r2a.environments.registry import load_features, make_pure, world_of
@@ -46,7 +47,7 @@ def collect_pure(
     """Write a data set task by task; all episodes are cut off, none terminates."""
     env = make_pure(environment, config.env)
     assert env is not None
-    writer = DatasetWriter(
+    with new_dataset(
         path,
         name=path.name,
         environment=environment,
@@ -54,8 +55,7 @@ def collect_pure(
         num_actions=env.spec.action_size,
         provenance=provenance(environment, config, names),
         overwrite=overwrite,
-    )
-    with writer:
+    ) as writer:
         for place, name in enumerate(names):
             task = env.spec.tasks.index(name)
             key = jax.random.fold_in(jax.random.key(config.seed), task)

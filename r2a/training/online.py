@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 from r2a.agents.actor import AgentPolicy, Randomness
 from r2a.agents.agent import Agent
 from r2a.config import ActingConfig, RunConfig
-from r2a.data.replay import ReplaySpec, SequenceReplay, needs_file
+from r2a.data.replay import ReplaySpec, SequenceReplay
 from r2a.data.replay_files import load_replay, save_replay
 from r2a.environments.api import EnvSpec, VectorEnv
 from r2a.environments.registry import make
@@ -74,8 +74,7 @@ def evaluation_metrics(agent: Agent, memory: EncodedBatch | None, config: RunCon
 def make_replay(config: RunConfig, spec: EnvSpec, state_size: int, scratch: Path | None) -> SequenceReplay:
     """An empty replay for the environments of a run; frames that are too many for the memory are kept in `scratch`."""
     frame = ReplaySpec(spec.observation.shape, spec.observation.dtype, state_size=state_size)
-    large = needs_file(config.replay, frame, config.acting.num_envs)
-    return SequenceReplay(config.replay, frame, config.acting.num_envs, scratch if large else None)
+    return SequenceReplay(config.replay, frame, config.acting.num_envs, scratch)
 
 
 class Chunk(NamedTuple):

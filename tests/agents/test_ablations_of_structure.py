@@ -6,12 +6,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import ACTIONS, OBSERVATION, agent_config, make_agent, make_learning_batch, run_updates
+from small import (
+    ACTIONS,
+    OBSERVATION,
+    agent_config,
+    draw_learning_batch,
+    make_agent,
+    make_learning_batch,
+    run_updates,
+)
 
 from r2a.agents.agent import parameter_count
 from r2a.agents.objectives import LearningBatch
 from r2a.config import DataConfig
-from r2a.data.retrieval_batch import EpisodeTable, ResidentData, draw_learning_batch
+from r2a.data.retrieval_batch import EpisodeTable, ResidentData
 
 ABLATIONS = {
     "GRU": {"summariser": "gru"},

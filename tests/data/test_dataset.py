@@ -10,15 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from r2a.data.dataset import (
-    RETRIEVAL,
-    DatasetWriter,
-    OfflineDataset,
-    assign_splits,
-    find_dataset,
-    list_datasets,
-    write_dataset,
-)
+from r2a.data.columns import RETRIEVAL, assign_splits
+from r2a.data.dataset import OfflineDataset, find_dataset, list_datasets, new_dataset, write_dataset
 from r2a.errors import UserError
 
 TASKS = ("lift red", "touch blue", "stack")
@@ -88,7 +81,7 @@ def test_round_trip(tmp_path_factory, per_task, steps, seed, observation_shape):
 
 def test_shards_give_the_same_files_as_one_piece(tmp_path, path):
     columns = make_columns()
-    with DatasetWriter(tmp_path / "shards", **SETTINGS) as writer:
+    with new_dataset(tmp_path / "shards", **SETTINGS) as writer:
         for rows in (slice(0, 3), slice(3, 4), slice(4, None)):
             writer.append({name: column[rows] for name, column in columns.items()})
     shards, whole = OfflineDataset.open(tmp_path / "shards"), OfflineDataset.open(path)
@@ -133,7 +126,7 @@ def test_wrong_returns_are_refused(tmp_path):
 
 def test_columns_that_change_between_shards_are_refused(tmp_path):
     def write_shards(*shards):
-        with DatasetWriter(tmp_path / "set", **SETTINGS) as writer:
+        with new_dataset(tmp_path / "set", **SETTINGS) as writer:
             for shard in shards:
                 writer.append(shard)
 
@@ -143,7 +136,7 @@ def test_columns_that_change_between_shards_are_refused(tmp_path):
 
 
 def test_no_episodes_is_an_error(tmp_path):
-    with pytest.raises(UserError, match="no episodes"), DatasetWriter(tmp_path / "set", **SETTINGS):
+    with pytest.raises(UserError, match="no episodes"), new_dataset(tmp_path / "set", **SETTINGS):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -327,10 +320,11 @@ def test_listing_and_finding(path, tmp_path):
     (root / "broken" / "manifest.json").write_text("{}")
     (root / ".small.partial-1-00000000").mkdir()
     (root / ".small.partial-1-00000000" / "manifest.json").write_text("{}")
-    listed = list_datasets(root)
-    assert [str(entry.path.relative_to(root)) for entry in listed] == ["broken", "nested/other", "small"]
-    assert listed[0].dataset is None
-    assert "does not describe" in str(listed[0].problem)
+    listed = {str(path.relative_to(root)): found for path, found in list_datasets(root).items()}
+    assert list(listed) == ["broken", "nested/other", "small"]
+    assert isinstance(listed["broken"], UserError)
+    assert "does not describe" in str(listed["broken"])
+    assert isinstance(listed["small"], OfflineDataset)
     assert find_dataset("small", root).path == path
     assert find_dataset("nested/other", root).name == "small"
     assert find_dataset(path, tmp_path / "nowhere").path == path

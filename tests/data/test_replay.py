@@ -12,7 +12,7 @@ from oracles.replay import PlainReplay
 from scipy.stats import chisquare
 
 from r2a.config import ReplayConfig
-from r2a.data.replay import Drawn, ReplaySpec, SequenceIds, SequenceReplay, needs_file
+from r2a.data.replay import Drawn, ReplaySpec, SequenceIds, SequenceReplay
 from r2a.errors import UserError
 
 SMALL = ReplayConfig(capacity=40, minimum=2, trace=4, period=2)
@@ -31,6 +31,18 @@ def add_numbers(replay, numbers, first=(), last=(), ends=(), num_envs=1):
         np.isin(numbers, last),
         10 * numbers[..., None],
     )
+
+
+class Given(np.random.Generator):
+    """A generator that draws these numbers."""
+
+    def __init__(self, *numbers):
+        super().__init__(np.random.PCG64(0))
+        self.numbers = np.array(numbers)
+
+    def random(self, count):
+        assert count == len(self.numbers)
+        return self.numbers
 
 
 def numbers_of(tree):
@@ -126,7 +138,7 @@ def test_new_sequences_have_the_highest_priority_or_what_they_are_given():
     assert replay.tree.values[:2].tolist() == [4.0, 4.0]
     replay.update_priorities(second, np.array([0.0]))
     assert replay.tree.values[1] == np.sqrt(SMALL.priority_floor), "never zero"
-    drawn = replay.draw(2, np.array([0.5, 0.5]))
+    drawn = replay.draw(2, Given(0.5, 0.5))
     assert drawn.probability[0] == pytest.approx(4.0 / replay.tree.total)
 
 
@@ -134,7 +146,7 @@ def test_priorities_and_weights_by_hand():
     replay = SequenceReplay(replace(SMALL, priority_exponent=1.0, importance_exponent=0.5), NUMBERS, num_envs=1)
     ids = add_numbers(replay, range(1, 10), first=[1])
     replay.update_priorities(ids, np.array([1.0, 4.0, 5.0]))
-    drawn = replay.draw(2, np.array([0.1, 0.9]))
+    drawn = replay.draw(2, Given(0.1, 0.9))
     assert drawn.ids.indices.tolist() == [0, 2]
     assert drawn.probability.tolist() == [0.1, 0.5]
     assert drawn.weight == pytest.approx([1.0, np.sqrt(0.2)])
@@ -176,13 +188,15 @@ def test_settings_that_make_no_sense_are_refused_in_a_sentence():
     with pytest.raises(UserError, match=r"replay\.capacity is 40, but 20 environments need at least 80"):
         SequenceReplay(SMALL, NUMBERS, num_envs=20)
     with pytest.raises(UserError, match="Nothing can be drawn"):
-        SequenceReplay(SMALL, NUMBERS, num_envs=1).sample(1, np.zeros(1))
+        SequenceReplay(SMALL, NUMBERS, num_envs=1).sample(1, np.random.default_rng(0))
 
 
 def test_memory_is_bounded(tmp_path):
     huge = replace(SMALL, capacity=10**12)
-    assert needs_file(huge, NUMBERS, num_envs=1)
-    assert not needs_file(SMALL, NUMBERS, num_envs=1)
+    assert not isinstance(SequenceReplay(SMALL, NUMBERS, 1, tmp_path / "unused").observation.base, np.memmap)
+    assert not (tmp_path / "unused").exists(), "frames that fit into the memory need no file"
+    in_file = SequenceReplay(replace(SMALL, memory_share=1e-12), NUMBERS, num_envs=1, folder=tmp_path)
+    assert isinstance(in_file.observation.base, np.memmap)
     with pytest.raises(UserError, match="give it a folder"):
         SequenceReplay(huge, NUMBERS, num_envs=1)
     with pytest.raises(UserError, match="Cannot write"):
@@ -215,6 +229,7 @@ class Pair:
 
     def __init__(self, config, num_envs, rng, folder=None):
         self.spec = ReplaySpec((2,), np.int16, state_size=2)
+        config = config if folder is None else replace(config, memory_share=1e-12)
         self.replay, self.plain = SequenceReplay(config, self.spec, num_envs, folder), PlainReplay(config, num_envs)
         self.rng, self.num_envs, self.is_open, self.next = rng, num_envs, [False] * num_envs, 1
 
@@ -350,16 +365,15 @@ def test_drawing_apart_is_in_proportion():
     assert chisquare(counts[indices], priorities / priorities.sum() * pairs).pvalue > 1e-3
 
 
-def test_the_same_uniform_numbers_give_the_same_sequences_and_buffers_are_reused():
+def test_the_same_randomness_gives_the_same_sequences_and_buffers_are_reused():
     pair = Pair(replace(SMALL, burn_in=1), 2, np.random.default_rng(3))
     pair.add(50)
-    uniforms = np.random.default_rng(4).random(6)
-    first = pair.replay.sample(6, uniforms)
-    second = pair.replay.sample(6, uniforms)
+    first = pair.replay.sample(6, np.random.default_rng(4))
+    second = pair.replay.sample(6, np.random.default_rng(4))
     assert all(np.array_equal(a, b) for a, b in zip(first[1:], second[1:], strict=True))
-    again = pair.replay.sample(6, 1.0 - uniforms[::-1], out=second)
+    again = pair.replay.sample(6, np.random.default_rng(5), out=second)
     assert again.observation is second.observation
-    fresh = pair.replay.sample(6, 1.0 - uniforms[::-1])
+    fresh = pair.replay.sample(6, np.random.default_rng(5))
     assert all(np.array_equal(a, b) for a, b in zip(again[1:], fresh[1:], strict=True))
 
 

@@ -6,14 +6,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small import draw_learning_batch
 
 from r2a.config import AgentConfig, DataConfig, EvaluationConfig, FromDataset, RetrievalConfig, RunConfig
-from r2a.data.dataset import LEARNING, RETRIEVAL, write_dataset
+from r2a.data.columns import LEARNING, RETRIEVAL
+from r2a.data.dataset import write_dataset
 from r2a.data.retrieval_batch import (
     EpisodeTable,
     check_fits,
     deal,
-    draw_learning_batch,
     draw_retrieval_batch,
     draw_sequences,
     draw_tasks,

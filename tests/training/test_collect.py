@@ -19,7 +19,8 @@ import pytest
 
 from r2a.cli import main
 from r2a.config import AgentConfig, CollectConfig, EncoderConfig, RetrievalConfig
-from r2a.data.dataset import LEARNING, RETRIEVAL, OfflineDataset
+from r2a.data.columns import LEARNING, RETRIEVAL
+from r2a.data.dataset import OfflineDataset
 from r2a.environments.api import NoEpisodeError
 from r2a.environments.babyai import VOCABULARY_FINGERPRINT, BabyAISettings, as_text
 from r2a.environments.babyai.bot import ExpertBot, LostError

@@ -14,7 +14,7 @@ from small import agent_config, make_agent, make_retrieval_batch
 
 from r2a.cli import main
 from r2a.config import EvaluationConfig, override
-from r2a.data.dataset import RETRIEVAL
+from r2a.data.columns import RETRIEVAL
 from r2a.data.retrieval_batch import load_resident
 from r2a.environments.api import play_again
 from r2a.environments.gridroboman.expert import expert_action

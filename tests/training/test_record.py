@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.pycolab_game import Game
 from r2a.config import RunConfig, override
-from r2a.data.dataset import RETRIEVAL
+from r2a.data.columns import RETRIEVAL
 from r2a.data.retrieval_batch import load_resident
 from r2a.environments.gridroboman.dynamics import ACTION_NAMES
 from r2a.environments.registry import world_of
