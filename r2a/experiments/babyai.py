@@ -11,22 +11,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from r2a.config import (
-    AgentConfig,
-    AuxiliaryConfig,
-    CoreConfig,
-    DataConfig,
-    EncoderConfig,
-    EvaluationConfig,
-    FromDataset,
-    HeadConfig,
-    LearnerConfig,
-    LossWeights,
-    RetrievalConfig,
-    RunConfig,
-)
+from r2a.config import RunConfig, override
 from r2a.environments.babyai import COMPOSITIONAL, LEVEL_NAMES, BabyAISettings
 from r2a.environments.registry import world_of
+from r2a.experiments import settings
 from r2a.experiments.harness import Arm, Axis, Experiment, Result, Scale, along
 from r2a.experiments.report import markdown, save, score_of, tasks_of
 from r2a.experiments.statistics import interval
@@ -41,118 +29,81 @@ LAPTOP_LEVELS = (
 
 SMOKE_LEVELS = ("GoToObj", "GoToLocal", "PutNextLocal")
 
-PAPER = RunConfig(
-    environment="babyai",
-    env=BabyAISettings(),
-    agent=AgentConfig(
-        encoder=EncoderConfig(features="babyai", hidden=(256, 256), cell_size=64, word_size=128),
-        core=CoreConfig(kind="gru", size=512),  # Table 6
-        # App. BabyAI: as for gridroboman, but 32 trajectories of each task, and a learned ranking
-        retrieval=RetrievalConfig(trajectories=32, ranking="attention", length=20),
-    ),
-    learner=LearnerConfig(adam_epsilon=1e-7, target_period=1000),  # Table 6; the rest as for gridroboman
-    experience=FromDataset(
-        DataConfig(
-            dataset="babyai-expert",
-            num_tasks=40,
-            tasks_per_step=40,
-            batch_size=240,  # 256, but a multiple of the tasks
-            sequence_steps=40,
-            burn_in=20,
-            learn_from="all_episodes",
-            retrieve_from="all_tasks",
-        )
-    ),
-    steps=1_000_000,
+PAPER = override(
+    RunConfig(),
+    {
+        **settings.READ_ALL_TASKS,  # all else as for gridroboman
+        "environment": "babyai",
+        "env": BabyAISettings(),
+        "agent.encoder.features": "babyai",
+        "agent.encoder.cell_size": 64,
+        "agent.encoder.word_size": 128,
+        "agent.core.kind": "gru",  # Table 6
+        "learner.adam_epsilon": 1e-7,  # Table 6
+        "learner.target_period": 1000,  # Table 6
+        "data.dataset": "babyai-expert",
+        "data.num_tasks": 40,
+        "data.tasks_per_step": 40,
+        "data.batch_size": 240,  # 256, but a multiple of the tasks
+        "data.sequence_steps": 40,
+        "data.burn_in": 20,
+        "steps": 1_000_000,
+    },
 )
 """The paper's values where it has them; its data: `r2a collect babyai --episodes 50000` (or 200000)."""
 
-LAPTOP = RunConfig(
-    environment="babyai",
-    env=BabyAISettings(),
-    agent=AgentConfig(
-        encoder=EncoderConfig(features="babyai", hidden=(128,)),
-        core=CoreConfig(kind="gru", size=128),
-        retrieval=RetrievalConfig(
-            slots=2,
-            slot_size=64,
-            key_size=32,
-            trajectories=60,
-            num_grad_trajectories=6,
-            length=8,
-            ranking="attention",
-            num_neighbours=10,
-            summariser="linear",
-            summary_size=64,
-            bottleneck_std=0.03,
-            kl_reduction="mean",
-            gate_bias=-3.0,
-            auxiliary=AuxiliaryConfig(bins=21, low=-0.5, high=0.6, discount=0.95),
-        ),
-        head=HeadConfig(hidden=(128,), attention_gain=0.0),
-    ),
-    learner=LearnerConfig(
-        optimiser="muon",
-        learning_rate=2e-3,
-        schedule_steps=-1,
-        discount=0.95,
-        target_period=100,
-        weights=LossWeights(kl=1e-5, action=0.03, value=0.03, reward=0.03),
-    ),
-    experience=FromDataset(
-        DataConfig(
-            dataset="babyai-laptop",
-            num_tasks=12,
-            tasks_per_step=12,
-            batch_size=96,
-            sequence_steps=10,
-            burn_in=4,
-            learn_from="all_episodes",
-            retrieve_from="all_tasks",
-        ),
-        steps_per_call=50,
-    ),
-    evaluation=EvaluationConfig(episodes=16, retrieval_batches=2, trajectories=120),
-    steps=1_500,
-    evaluate_every=250,
-    checkpoint_every=250,
+LAPTOP = override(
+    settings.LAPTOP,
+    {
+        **settings.READ_ALL_TASKS,
+        "environment": "babyai",
+        "env": BabyAISettings(),
+        "agent.encoder.features": "babyai",
+        "agent.core.kind": "gru",
+        "agent.core.size": 128,
+        "agent.retrieval.trajectories": 60,
+        "agent.retrieval.num_grad_trajectories": 6,
+        "agent.retrieval.length": 8,
+        "agent.retrieval.auxiliary.low": -0.5,
+        "agent.retrieval.auxiliary.high": 0.6,
+        "agent.retrieval.auxiliary.discount": 0.95,
+        "learner.learning_rate": 2e-3,
+        "learner.discount": 0.95,
+        "learner.target_period": 100,
+        "data.dataset": "babyai-laptop",
+        "data.num_tasks": 12,
+        "data.tasks_per_step": 12,
+        "data.batch_size": 96,
+        "data.sequence_steps": 10,
+        "data.burn_in": 4,
+        "evaluation.episodes": 16,
+        "evaluation.trajectories": 120,
+        "steps": 1_500,
+    },
 )
 
-SMOKE = replace(
+SMOKE = override(
     LAPTOP,
-    agent=AgentConfig(
-        encoder=EncoderConfig(features="babyai", hidden=(16,), cell_size=8, word_size=8),
-        core=CoreConfig(kind="gru", size=16),
-        retrieval=replace(
-            LAPTOP.agent.retrieval,
-            slot_size=8,
-            key_size=8,
-            summary_size=16,
-            trajectories=4,
-            num_grad_trajectories=2,
-            k_traj=3,
-            k_states=4,
-            num_neighbours=6,
-        ),
-        head=HeadConfig(hidden=(), attention_heads=2),
-    ),
-    experience=FromDataset(
-        replace(
-            LAPTOP.data,
-            dataset="babyai-smoke",
-            num_tasks=3,
-            tasks_per_step=3,
-            batch_size=6,
-            sequence_steps=3,
-            burn_in=1,
-        ),
-        steps_per_call=10,
-    ),
-    env=BabyAISettings(max_steps=24),
-    evaluation=EvaluationConfig(episodes=2, retrieval_batches=2, trajectories=6),
-    steps=20,
-    evaluate_every=10,
-    checkpoint_every=10,
+    {
+        **settings.SMOKE,
+        "env.max_steps": 24,
+        "agent.encoder.cell_size": 8,
+        "agent.encoder.word_size": 8,
+        "agent.core.size": 16,
+        "agent.retrieval.trajectories": 4,
+        "agent.retrieval.num_grad_trajectories": 2,
+        "agent.retrieval.num_neighbours": 6,
+        "agent.retrieval.summary_size": 16,
+        "data.dataset": "babyai-smoke",
+        "data.num_tasks": 3,
+        "data.tasks_per_step": 3,
+        "data.batch_size": 6,
+        "data.sequence_steps": 3,
+        "data.burn_in": 1,
+        "steps_per_call": 10,
+        "evaluation.trajectories": 6,
+        "evaluate_every": 10,
+    },
 )
 
 PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE}

@@ -10,24 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from r2a.config import (
-    AgentConfig,
-    AuxiliaryConfig,
-    DataConfig,
-    EncoderConfig,
-    EvaluationConfig,
-    FromDataset,
-    HeadConfig,
-    LearnerConfig,
-    LossWeights,
-    RetrievalConfig,
-    RunConfig,
-)
+from r2a.config import RetrievalConfig, RunConfig, override
 from r2a.data.dataset import OfflineDataset, find_dataset
 from r2a.data.manifest import MANIFEST
 from r2a.environments.causalworld import TASK_NAMES, CausalWorldSettings
 from r2a.environments.causalworld.layout import SIZE
 from r2a.environments.registry import world_of
+from r2a.experiments import settings
 from r2a.experiments.harness import Arm, Axis, Experiment, Result, Run, Scale, along
 from r2a.experiments.matching import agent_size, widen_to_match
 from r2a.experiments.report import ALL, markdown, rounded, score_of, shown, shown_interval
@@ -35,93 +24,71 @@ from r2a.experiments.runs import evaluate_run, evaluation_of, same_evaluation
 from r2a.experiments.statistics import interval
 from r2a.training.collect import collect
 
-PAPER = RunConfig(
-    environment="causalworld",
-    env=CausalWorldSettings(),
-    agent=AgentConfig(
-        encoder=EncoderConfig(features="poses", hidden=(256, 256)),  # App. gridroboman setup
-        # App. CausalWorld: the same setup as for BabyAI
-        retrieval=RetrievalConfig(trajectories=32, ranking="attention", length=20),
-        head=HeadConfig(hidden=(256,), num_components=1),  # ours
-    ),
-    learner=LearnerConfig(loss="cloning"),
-    experience=FromDataset(
-        DataConfig(
-            dataset="causalworld-expert",
-            num_tasks=5,
-            tasks_per_step=5,
-            batch_size=320,
-            learn_from="all_episodes",
-            retrieve_from="all_tasks",
-        )
-    ),
-    steps=100_000,
+TASKS = {"data.num_tasks": 5, "data.tasks_per_step": 5, "data.batch_size": 320}
+PAPER = override(
+    RunConfig(),
+    {
+        **settings.READ_ALL_TASKS,
+        **TASKS,
+        "environment": "causalworld",
+        "env": CausalWorldSettings(),
+        "agent.encoder.features": "poses",  # in layers of the default sizes: App. gridroboman setup
+        "agent.head.hidden": (256,),  # ours
+        "agent.head.num_components": 1,  # ours
+        "learner.loss": "cloning",
+        "data.dataset": "causalworld-expert",
+        "steps": 100_000,
+    },
 )
 """The paper's values where it has them; its data: `r2a collect causalworld --episodes 50000`."""
 
-LAPTOP = RunConfig(
-    environment="causalworld",
-    env=CausalWorldSettings(),
-    agent=AgentConfig(
-        encoder=EncoderConfig(features="poses", hidden=(256, 128)),
-        retrieval=RetrievalConfig(
-            slots=2,
-            slot_size=64,
-            key_size=32,
-            trajectories=2,
-            length=64,
-            ranking="attention",
-            k_traj=2,
-            num_neighbours=10,
-            k_states=10,
-            summariser="linear",
-            summary_size=64,
-            bottleneck_std=0.03,
-            kl_reduction="mean",
-            gate_bias=-3.0,
-            auxiliary=AuxiliaryConfig(bins=21, low=-2.0, high=2.0, discount=0.95),
-        ),
-        head=HeadConfig(hidden=(128,), attention_gain=0.0, num_components=5, min_std=0.03),
-    ),
-    learner=LearnerConfig(
-        loss="cloning",
-        optimiser="muon",
-        learning_rate=5e-3,
-        schedule_steps=-1,
-        weights=LossWeights(kl=1e-5, action=0.03, value=0.03, reward=0.03),
-    ),
-    experience=FromDataset(replace(PAPER.data, dataset="causalworld-laptop"), steps_per_call=100),
-    evaluation=EvaluationConfig(episodes=2, retrieval_batches=2),
-    steps=6_000,
-    evaluate_every=3_000,
-    checkpoint_every=1_000,
+LAPTOP = override(
+    settings.LAPTOP,
+    {
+        **settings.READ_ALL_TASKS,
+        **TASKS,
+        "environment": "causalworld",
+        "env": CausalWorldSettings(),
+        "agent.encoder.features": "poses",
+        "agent.encoder.hidden": (256, 128),
+        "agent.retrieval.trajectories": 2,
+        "agent.retrieval.k_traj": 2,
+        "agent.retrieval.length": 64,
+        "agent.retrieval.auxiliary.low": -2.0,
+        "agent.retrieval.auxiliary.high": 2.0,
+        "agent.retrieval.auxiliary.discount": 0.95,
+        "agent.head.num_components": 5,
+        "agent.head.min_std": 0.03,
+        "learner.loss": "cloning",
+        "learner.learning_rate": 5e-3,
+        "data.dataset": "causalworld-laptop",
+        "steps_per_call": 100,
+        "evaluation.episodes": 2,
+        "steps": 6_000,
+        "evaluate_every": 3_000,
+        "checkpoint_every": 1_000,
+    },
 )
 
-SMOKE = replace(
+SMOKE = override(
     LAPTOP,
-    agent=AgentConfig(
-        encoder=EncoderConfig(features="poses", hidden=(16,)),
-        retrieval=replace(
-            LAPTOP.agent.retrieval,
-            slot_size=8,
-            key_size=8,
-            summary_size=8,
-            trajectories=1,
-            k_traj=1,
-            length=8,
-            k_states=2,
-            num_neighbours=2,
-        ),
-        head=HeadConfig(hidden=(8,), attention_heads=2, num_components=1),
-    ),
-    experience=FromDataset(
-        replace(LAPTOP.data, dataset="causalworld-smoke", num_tasks=2, tasks_per_step=2, batch_size=8),
-        steps_per_call=10,
-    ),
-    evaluation=EvaluationConfig(episodes=1, retrieval_batches=1),
-    steps=20,
-    evaluate_every=20,
-    checkpoint_every=10,
+    {
+        **settings.SMOKE,
+        "agent.retrieval.trajectories": 1,
+        "agent.retrieval.k_traj": 1,
+        "agent.retrieval.length": 8,
+        "agent.retrieval.k_states": 2,
+        "agent.retrieval.num_neighbours": 2,
+        "agent.head.hidden": (8,),
+        "agent.head.num_components": 1,
+        "data.dataset": "causalworld-smoke",
+        "data.num_tasks": 2,
+        "data.tasks_per_step": 2,
+        "data.batch_size": 8,
+        "steps_per_call": 10,
+        "evaluation.episodes": 1,
+        "evaluation.retrieval_batches": 1,
+    },
 )
 
 PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE}

@@ -10,90 +10,74 @@ from typing import Any
 
 import jax
 
-from r2a.config import (
-    AgentConfig,
-    AuxiliaryConfig,
-    DataConfig,
-    EncoderConfig,
-    EvaluationConfig,
-    FromDataset,
-    HeadConfig,
-    LearnerConfig,
-    LossWeights,
-    RetrievalConfig,
-    RunConfig,
-    override,
-)
+from r2a.config import RunConfig, override
 from r2a.environments.registry import spec_of, world_of
+from r2a.experiments import settings
 from r2a.experiments.harness import Arm, Axis, Experiment, Result, Scale, Settings, along
 from r2a.experiments.matching import agent_size, widen_to_match
 from r2a.training.collect import collect
 from r2a.training.collect_pure import expert_and_floor
 
-ALL_SOURCES = ("right", "wrong", "random")
-PAPER = RunConfig(
-    environment="gridroboman",
-    learner=LearnerConfig(adam_epsilon=1e-7),  # App. Atari, Table 3: what is not specified is as for Atari
-    experience=FromDataset(DataConfig(dataset="gridroboman-online")),
-    evaluation=EvaluationConfig(sources=ALL_SOURCES),
-    steps=1_000_000,
+EVERY = {"environment": "gridroboman", "evaluation.sources": ("right", "wrong", "random")}
+PAPER = override(
+    RunConfig(),
+    {
+        **EVERY,
+        "learner.adam_epsilon": 1e-7,  # App. Atari, Table 3: what is not specified is as for Atari
+        "data.dataset": "gridroboman-online",
+        "steps": 1_000_000,
+    },
 )
 """The paper's values, most of them the defaults of r2a/config; its data: `r2a collect gridroboman --method online
 --episodes 100000`."""
 
-LAPTOP = RunConfig(
-    environment="gridroboman",
-    agent=AgentConfig(
-        encoder=EncoderConfig(features="positions", hidden=(128, 128)),
-        retrieval=RetrievalConfig(
-            slots=2,
-            slot_size=64,
-            key_size=32,
-            length=3,
-            k_traj=24,
-            k_states=0,
-            summariser="linear",
-            summary_size=64,
-            bottleneck_std=0.03,
-            kl_reduction="mean",
-            auxiliary=AuxiliaryConfig(bins=21, low=-1.0, high=4.0, discount=0.9),
-        ),
-        head=HeadConfig(hidden=(128,)),
-    ),
-    learner=LearnerConfig(
-        optimiser="muon",
-        learning_rate=4e-3,
-        schedule_steps=-1,
-        discount=0.9,
-        target_period=50,
-        weights=LossWeights(kl=1e-4, action=0.03, value=0.03, reward=0.03),
-    ),
-    experience=FromDataset(DataConfig("gridroboman-scripted", tasks_per_step=10, batch_size=320), steps_per_call=50),
-    evaluation=EvaluationConfig(sources=ALL_SOURCES),
-    steps=2_500,
-    evaluate_every=250,
-    checkpoint_every=250,
+LAPTOP = override(
+    settings.LAPTOP,
+    {
+        **EVERY,
+        "agent.encoder.features": "positions",
+        "agent.encoder.hidden": (128, 128),
+        "agent.retrieval.ranking": "return",
+        "agent.retrieval.num_neighbours": 0,
+        "agent.retrieval.length": 3,
+        "agent.retrieval.k_traj": 24,
+        "agent.retrieval.k_states": 0,
+        "agent.retrieval.gate_bias": 0.0,
+        "agent.retrieval.auxiliary.low": -1.0,
+        "agent.retrieval.auxiliary.high": 4.0,
+        "agent.retrieval.auxiliary.discount": 0.9,
+        "agent.head.attention_gain": 1.0,
+        "learner.learning_rate": 4e-3,
+        "learner.discount": 0.9,
+        "learner.target_period": 50,
+        "learner.weights.kl": 1e-4,
+        "data.dataset": "gridroboman-scripted",
+        "data.tasks_per_step": 10,
+        "data.batch_size": 320,
+        "evaluation.retrieval_batches": 4,
+        "steps": 2_500,
+    },
 )
 
 DEMO = override(LAPTOP, {"data.dataset": "gridroboman-demo"})
 """The laptop preset on the data of its ten tasks alone."""
 
-SMOKE = replace(
+SMOKE = override(
     LAPTOP,
-    agent=AgentConfig(
-        encoder=EncoderConfig(features="positions", hidden=(16, 16)),
-        retrieval=replace(
-            LAPTOP.agent.retrieval, slot_size=8, key_size=8, summary_size=16, trajectories=8, k_traj=6, k_states=4
-        ),
-        head=HeadConfig(hidden=(), attention_heads=2),
-    ),
-    experience=FromDataset(
-        DataConfig("gridroboman-smoke", num_tasks=3, tasks_per_step=3, batch_size=24), steps_per_call=10
-    ),
-    evaluation=EvaluationConfig(episodes=2, retrieval_batches=2, sources=ALL_SOURCES),
-    steps=40,
-    evaluate_every=20,
-    checkpoint_every=10,
+    {
+        **settings.SMOKE,
+        "agent.encoder.hidden": (16, 16),
+        "agent.retrieval.trajectories": 8,
+        "agent.retrieval.k_traj": 6,
+        "agent.retrieval.summary_size": 16,
+        "data.dataset": "gridroboman-smoke",
+        "data.num_tasks": 3,
+        "data.tasks_per_step": 3,
+        "data.batch_size": 24,
+        "steps_per_call": 10,
+        "evaluation.retrieval_batches": 2,
+        "steps": 40,
+    },
 )
 
 PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE, "demo": DEMO}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from r2a.config import override
 from r2a.environments.minatar import MinAtarSettings
 from r2a.experiments import r2d2
-from r2a.experiments.harness import Axis, Experiment, Scale, along
+from r2a.experiments.harness import Scale, along
 
 BOARD = {"environment": "minatar", "env": MinAtarSettings(), "agent.encoder.features": "minatar"}
 LAPTOP = override(r2d2.LAPTOP, BOARD)
@@ -23,15 +23,4 @@ SCALES = {
     ),
 }
 
-EXPERIMENT = Experiment(
-    "minatar",
-    PRESETS,
-    r2d2.ARMS,
-    axes={"game": Axis("game")},
-    scales=SCALES,
-    score="score",
-    bounds=(0.0, None),  # no game takes points away
-    also=r2d2.also,
-    columns=r2d2.COLUMNS,
-    unit="r2d2",
-)
+EXPERIMENT = r2d2.games("minatar", PRESETS, SCALES, bounds=(0.0, None))  # no game takes points away

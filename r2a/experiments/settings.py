@@ -1,0 +1,60 @@
+"""What the presets of several worlds have in common; each world's file says only what is different there."""
+
+from __future__ import annotations
+
+from r2a.config import HeadConfig, RunConfig, override
+
+LAPTOP = override(
+    RunConfig(),
+    {
+        "agent.encoder.hidden": (128,),
+        "agent.retrieval.slots": 2,
+        "agent.retrieval.slot_size": 64,
+        "agent.retrieval.key_size": 32,
+        "agent.retrieval.ranking": "attention",
+        "agent.retrieval.num_neighbours": 10,
+        "agent.retrieval.summariser": "linear",
+        "agent.retrieval.summary_size": 64,
+        "agent.retrieval.bottleneck_std": 0.03,
+        "agent.retrieval.kl_reduction": "mean",
+        "agent.retrieval.gate_bias": -3.0,
+        "agent.retrieval.auxiliary.bins": 21,
+        "agent.head.hidden": (128,),
+        "agent.head.attention_gain": 0.0,
+        "learner.optimiser": "muon",
+        "learner.schedule_steps": -1,
+        "learner.weights.kl": 1e-5,
+        "learner.weights.action": 0.03,
+        "learner.weights.value": 0.03,
+        "learner.weights.reward": 0.03,
+        "steps_per_call": 50,
+        "evaluation.retrieval_batches": 2,
+        "evaluate_every": 250,
+        "checkpoint_every": 250,
+    },
+)
+"""An agent that learns, and reads, on a CPU in minutes."""
+
+SMOKE = {
+    "agent.encoder.hidden": (16,),
+    "agent.retrieval.slot_size": 8,
+    "agent.retrieval.key_size": 8,
+    "agent.retrieval.k_traj": 3,
+    "agent.retrieval.k_states": 4,
+    "agent.retrieval.summary_size": 8,
+    "agent.head": HeadConfig(attention_heads=2),
+    "evaluation.episodes": 2,
+    "steps": 20,
+    "evaluate_every": 20,
+    "checkpoint_every": 10,
+}
+"""How a laptop preset becomes one that only shows that everything works: as little as there can be of everything."""
+
+READ_ALL_TASKS = {
+    "agent.retrieval.trajectories": 32,  # App. BabyAI
+    "agent.retrieval.ranking": "attention",  # App. BabyAI
+    "agent.retrieval.length": 20,
+    "data.learn_from": "all_episodes",
+    "data.retrieve_from": "all_tasks",
+}
+"""App. CausalWorld: the same setup as for BabyAI."""
