@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,11 @@ from matplotlib.figure import Figure
 
 from r2a.config import RunConfig, override
 from r2a.environments.babyai import COMPOSITIONAL, LEVEL_NAMES, BabyAISettings
-from r2a.environments.registry import world_of
 from r2a.experiments import settings
 from r2a.experiments.harness import Arm, Axis, Experiment, Result, Scale, along
 from r2a.experiments.report import markdown, save, score_of, tasks_of
 from r2a.experiments.statistics import interval
 from r2a.storage import atomic_write_text
-from r2a.training.collect import collect
 
 LAPTOP_LEVELS = (
     *("GoToObj", "GoToRedBallGrey", "GoToLocal", "PickupLoc", "OpenDoor", "GoToDoor", "ActionObjDoor"),
@@ -107,7 +104,6 @@ SMOKE = override(
 )
 
 PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE}
-LEVELS = {"paper": LEVEL_NAMES, "laptop": LAPTOP_LEVELS, "smoke": SMOKE_LEVELS}
 
 MULTI = "ra_rdqn_multi"
 ARMS = {  # the paper's scores: Table 1, 50K and 200K trajectories per level, all 40 levels
@@ -132,18 +128,20 @@ PAPER_OTHER = {"compositional": 54, "other": 21}
 SIZE, EPISODES = "trajectories_per_level", "data.episodes_per_task"
 FINAL = {"evaluation.episodes": 25, "evaluation.retrieval_batches": 4}
 SCALES = {
-    "smoke": Scale({SIZE: along(EPISODES, 48, 24)}, seeds=1, final_evaluation={}),
-    "laptop": Scale({SIZE: along(EPISODES, 1_000, 250)}, seeds=3, final_evaluation=FINAL),
-    "paper": Scale({SIZE: along(EPISODES, 200_000, 50_000)}, seeds=3, final_evaluation=FINAL),
+    "smoke": Scale({SIZE: along(EPISODES, 48, 24)}, seeds=1, collect={"": {"tasks": SMOKE_LEVELS, "episodes": 48}}),
+    "laptop": Scale(
+        {SIZE: along(EPISODES, 1_000, 250)},
+        seeds=3,
+        final_evaluation=FINAL,
+        collect={"": {"tasks": LAPTOP_LEVELS, "episodes": 1_000}},
+    ),
+    "paper": Scale(
+        {SIZE: along(EPISODES, 200_000, 50_000)},
+        seeds=3,
+        final_evaluation=FINAL,
+        collect={"": {"tasks": LEVEL_NAMES, "episodes": 200_000}},
+    ),
 }
-
-
-def collect_for(scale: str, path: Path) -> None:
-    """Collect the data set of a scale: as many episodes as its largest runs use."""
-    most = max(SCALES[scale].axes[SIZE])
-    usual = world_of("babyai").collect
-    assert usual is not None
-    collect("babyai", replace(usual, tasks=LEVELS[scale], episodes=most), path)
 
 
 def marked(names: Sequence[str]) -> dict[str, str]:
@@ -229,7 +227,6 @@ EXPERIMENT = Experiment(
     scales=SCALES,
     score="success",
     bounds=(0.0, 1.0),
-    collect=collect_for,
     by_task=True,
     task_names=marked,
     also=also,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,12 @@ from r2a.data.dataset import OfflineDataset, find_dataset
 from r2a.data.manifest import MANIFEST
 from r2a.environments.causalworld import TASK_NAMES, CausalWorldSettings
 from r2a.environments.causalworld.layout import SIZE
-from r2a.environments.registry import world_of
 from r2a.experiments import settings
-from r2a.experiments.harness import Arm, Axis, Experiment, Result, Run, Scale, along
+from r2a.experiments.harness import Arm, Axis, Experiment, Result, Run, Scale, Settings, along
 from r2a.experiments.matching import agent_size, widen_to_match
 from r2a.experiments.report import ALL, markdown, rounded, score_of, shown, shown_interval
 from r2a.experiments.runs import evaluate_run, evaluation_of, same_evaluation
 from r2a.experiments.statistics import interval
-from r2a.training.collect import collect
 
 TASKS = {"data.num_tasks": 5, "data.tasks_per_step": 5, "data.batch_size": 320}
 PAPER = override(
@@ -118,36 +115,36 @@ ARMS = {  # the paper's scores: Table 2, 50K trajectories
 DEMONSTRATIONS = "demonstrations"
 EPISODES = "data.episodes_per_task"
 FINAL = {"evaluation.episodes": 25, "evaluation.retrieval_batches": 4}
+FAR = "-far"
+"""Added to a data set's name: the same tasks with goals outside the range of those that are learnt from."""
+
+
+def data_sets(num_tasks: int, episodes: int) -> dict[str, Settings]:
+    """As many episodes as the largest runs use, and at most 50 with far goals."""
+    own = {"tasks": TASK_NAMES[:num_tasks], "episodes": episodes}
+    return {"": own, FAR: {**own, "episodes": min(episodes, 50), "env.goals": "space_b"}}
+
+
 SCALES = {
-    "smoke": Scale({DEMONSTRATIONS: along(EPISODES, 4)}, seeds=1, final_evaluation={}),
+    "smoke": Scale({DEMONSTRATIONS: along(EPISODES, 4)}, seeds=1, collect=data_sets(2, 4)),
     "laptop": Scale(
         {DEMONSTRATIONS: along(EPISODES, 10, 50, 250)},
         seeds=3,
         final_evaluation=FINAL | {"evaluation.episodes": 13},
+        collect=data_sets(5, 250),
         optional=("bc_matched-10", "bc_matched-50", "ra_bc_random-10", "ra_bc_random-50"),
     ),
-    "paper": Scale({DEMONSTRATIONS: along(EPISODES, 50_000)}, seeds=3, final_evaluation=FINAL),
+    "paper": Scale(
+        {DEMONSTRATIONS: along(EPISODES, 50_000)}, seeds=3, final_evaluation=FINAL, collect=data_sets(5, 50_000)
+    ),
 }
 
-FAR = "-far"
-"""Added to a data set's name: the same tasks with goals outside the range of those that are learnt from."""
 FAR_EVALUATION = {
     "smoke": {},
     "laptop": {"evaluation.episodes": 10, "evaluation.retrieval_batches": 2},
     "paper": FINAL,
 }
 """How closely far goals are evaluated, for runs with the most demonstrations."""
-
-
-def collect_for(scale: str, path: Path) -> None:
-    """Collect the data set of a scale, as many episodes as its largest runs use, or that of far goals, at most 50."""
-    tasks, most = TASK_NAMES[: PRESETS[scale].data.num_tasks], max(SCALES[scale].axes[DEMONSTRATIONS])
-    usual = world_of("causalworld").collect
-    assert usual is not None
-    config = replace(usual, tasks=tasks, episodes=most)
-    if path.name.endswith(FAR):
-        config = replace(config, episodes=min(most, 50), env=CausalWorldSettings(goals="space_b"))
-    collect("causalworld", config, path)
 
 
 def far_data(run: Run, source: str) -> OfflineDataset | None:
@@ -235,8 +232,6 @@ EXPERIMENT = Experiment(
     scales=SCALES,
     score="success",
     bounds=(0.0, 1.0),
-    collect=collect_for,
-    companions=(FAR,),
     further=far_goals,
     further_fits=far_goals_fit,
     by_task=True,

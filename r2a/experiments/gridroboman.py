@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import jax
 
 from r2a.config import RunConfig, override
-from r2a.environments.registry import spec_of, world_of
+from r2a.environments.registry import spec_of
 from r2a.experiments import settings
 from r2a.experiments.harness import Arm, Axis, Experiment, Result, Scale, Settings, along
 from r2a.experiments.matching import agent_size, widen_to_match
-from r2a.training.collect import collect
 from r2a.training.collect_pure import expert_and_floor
 
 EVERY = {"environment": "gridroboman", "evaluation.sources": ("right", "wrong", "random")}
@@ -119,34 +116,24 @@ SCALES = {
     "smoke": Scale(
         {"num_tasks": tasks(3, at_once=3, states=8), "task_input": INPUT},
         seeds=2,
-        final_evaluation={},
+        collect={"": {"episodes": 80, "num_tasks": 3}},
         changes={"steps": 20},
     ),
     "laptop": Scale(
         {"num_tasks": tasks(30, 10, 20, at_once=30, states=32), "task_input": INPUT},
         seeds=3,
         final_evaluation=FINAL,
+        collect={"": {}},
         exceptions={("dqn", "one_hot"): {"learner.learning_rate": 8e-3}},  # every arm has the rate that suits it
     ),
     "paper": Scale(
         {"num_tasks": tasks(30, 10, 20, at_once=4, states=64), "task_input": INPUT},
         seeds=3,
         final_evaluation=FINAL,
+        collect={"": {"method": "online", "episodes": 100_000}},
         changes={"evaluate_every": 100_000},
     ),
 }
-
-
-def collect_for(scale: str, path: Path) -> None:
-    """Collect the data set of a scale."""
-    changes: dict[str, dict[str, Any]] = {
-        "smoke": {"episodes": 80, "num_tasks": 3},
-        "laptop": {},
-        "paper": {"method": "online", "episodes": 100_000},
-    }
-    usual = world_of("gridroboman").collect
-    assert usual is not None
-    collect("gridroboman", replace(usual, **changes[scale]), path)
 
 
 @cache
@@ -173,7 +160,6 @@ EXPERIMENT = Experiment(
     scales=SCALES,
     score="return",
     bounds=(0.0, 50.0),
-    collect=collect_for,
     also=also,
     references={"expert": "scripted expert", "floor": "best constant action"},
 )
