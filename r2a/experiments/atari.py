@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from r2a.config import AuxiliaryConfig, FromReplay, RunConfig, override
+from r2a.config import RunConfig, override
 from r2a.environments.atari import AtariSettings
 from r2a.environments.atari.scores import GAMES
 from r2a.experiments import r2d2
@@ -10,12 +10,11 @@ from r2a.experiments.harness import Scale, along
 
 PAPER = override(
     RunConfig(),
+    r2d2.R2D2,  # with a memory of the size for BabyAI, Table 6
     {
-        **r2d2.R2D2,  # with a memory of the size for BabyAI, Table 6
         "environment": "atari",
         "env": AtariSettings(game="frostbite"),
-        "agent.encoder.features": "resnet47",  # App. visual encoder
-        "agent.encoder.hidden": (512,),  # App. visual encoder
+        "agent.encoder": {"features": "resnet47", "hidden": (512,)},  # App. visual encoder
         "agent.retrieval.slots": 8,  # App. Atari hyperparameters
         "agent.retrieval.slot_size": 512,  # ours
         "agent.retrieval.trajectories": 448,  # App. Atari hyperparameters: 512 - 64
@@ -23,14 +22,10 @@ PAPER = override(
         "agent.retrieval.summary_size": 512,  # App. Atari hyperparameters
         "agent.retrieval.auxiliary.discount": 0.997,
         "agent.head.hidden": (512,),  # R2D2
-        "learner.learning_rate": 1e-4,  # Table 3
-        "learner.discount": 0.997,  # Table 3
-        "learner.target_period": 400,  # Table 3
+        "learner": {"learning_rate": 1e-4, "discount": 0.997, "target_period": 400},  # Table 3
         "learner.weights.kl": 0.1,  # beta: App. Atari hyperparameters
-        "experience": FromReplay(),
         "replay.stack": 4,  # ours: the paper does not list it
-        "acting.num_envs": 256,  # R2D2's 256 actors
-        "acting.samples_per_insert": 1.0,  # ours
+        "acting": {"num_envs": 256, "samples_per_insert": 1.0},  # R2D2's 256 actors; the ratio is ours
         "evaluation.episodes": 10,
         "steps": 250_040_320,  # ours: a thousand million frames
         "evaluate_every": 1_003_520,
@@ -45,10 +40,8 @@ LAPTOP = override(
         "environment": "atari",
         "env": AtariSettings(game="road_runner", all_actions=False, image_size=42),
         "agent.encoder.features": "strided_half",
-        "agent.retrieval.trajectories": 32,
-        "agent.retrieval.num_grad_trajectories": 8,
-        # Rewards are hundreds, returns thousands.
-        "agent.retrieval.auxiliary": AuxiliaryConfig(bins=43, low=-2.0, high=40.0),
+        "agent.retrieval": {"trajectories": 32, "num_grad_trajectories": 8},
+        "agent.retrieval.auxiliary": {"bins": 43, "low": -2.0, "high": 40.0},  # rewards: hundreds, returns: thousands
         "replay.stack": 2,
         "evaluation.episodes": 5,
         "steps": 96_000,

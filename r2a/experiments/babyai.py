@@ -28,19 +28,14 @@ SMOKE_LEVELS = ("GoToObj", "GoToLocal", "PutNextLocal")
 
 PAPER = override(
     RunConfig(),
+    settings.READ_ALL_TASKS,  # all else as for gridroboman
     {
-        **settings.READ_ALL_TASKS,  # all else as for gridroboman
         "environment": "babyai",
         "env": BabyAISettings(),
-        "agent.encoder.features": "babyai",
-        "agent.encoder.cell_size": 64,
-        "agent.encoder.word_size": 128,
+        "agent.encoder": {"features": "babyai", "cell_size": 64, "word_size": 128},
         "agent.core.kind": "gru",  # Table 6
-        "learner.adam_epsilon": 1e-7,  # Table 6
-        "learner.target_period": 1000,  # Table 6
-        "data.dataset": "babyai-expert",
-        "data.num_tasks": 40,
-        "data.tasks_per_step": 40,
+        "learner": {"adam_epsilon": 1e-7, "target_period": 1000},  # Table 6
+        "data": {"dataset": "babyai-expert", "num_tasks": 40, "tasks_per_step": 40},
         "data.batch_size": 240,  # 256, but a multiple of the tasks
         "data.sequence_steps": 40,
         "data.burn_in": 20,
@@ -51,50 +46,32 @@ PAPER = override(
 
 LAPTOP = override(
     settings.LAPTOP,
+    settings.READ_ALL_TASKS,
     {
-        **settings.READ_ALL_TASKS,
         "environment": "babyai",
         "env": BabyAISettings(),
         "agent.encoder.features": "babyai",
-        "agent.core.kind": "gru",
-        "agent.core.size": 128,
-        "agent.retrieval.trajectories": 60,
-        "agent.retrieval.num_grad_trajectories": 6,
-        "agent.retrieval.length": 8,
-        "agent.retrieval.auxiliary.low": -0.5,
-        "agent.retrieval.auxiliary.high": 0.6,
-        "agent.retrieval.auxiliary.discount": 0.95,
-        "learner.learning_rate": 2e-3,
-        "learner.discount": 0.95,
-        "learner.target_period": 100,
-        "data.dataset": "babyai-laptop",
-        "data.num_tasks": 12,
-        "data.tasks_per_step": 12,
-        "data.batch_size": 96,
+        "agent.core": {"kind": "gru", "size": 128},
+        "agent.retrieval": {"trajectories": 60, "num_grad_trajectories": 6, "length": 8},
+        "agent.retrieval.auxiliary": {"low": -0.5, "high": 0.6, "discount": 0.95},
+        "learner": {"learning_rate": 2e-3, "discount": 0.95, "target_period": 100},
+        "data": {"dataset": "babyai-laptop", "num_tasks": 12, "tasks_per_step": 12, "batch_size": 96},
         "data.sequence_steps": 10,
         "data.burn_in": 4,
-        "evaluation.episodes": 16,
-        "evaluation.trajectories": 120,
+        "evaluation": {"episodes": 16, "trajectories": 120},
         "steps": 1_500,
     },
 )
 
 SMOKE = override(
     LAPTOP,
+    settings.SMOKE,
     {
-        **settings.SMOKE,
         "env.max_steps": 24,
-        "agent.encoder.cell_size": 8,
-        "agent.encoder.word_size": 8,
+        "agent.encoder": {"cell_size": 8, "word_size": 8},
         "agent.core.size": 16,
-        "agent.retrieval.trajectories": 4,
-        "agent.retrieval.num_grad_trajectories": 2,
-        "agent.retrieval.num_neighbours": 6,
-        "agent.retrieval.summary_size": 16,
-        "data.dataset": "babyai-smoke",
-        "data.num_tasks": 3,
-        "data.tasks_per_step": 3,
-        "data.batch_size": 6,
+        "agent.retrieval": {"trajectories": 4, "num_grad_trajectories": 2, "num_neighbours": 6, "summary_size": 16},
+        "data": {"dataset": "babyai-smoke", "num_tasks": 3, "tasks_per_step": 3, "batch_size": 6},
         "data.sequence_steps": 3,
         "data.burn_in": 1,
         "steps_per_call": 10,

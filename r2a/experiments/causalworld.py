@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from r2a.config import RetrievalConfig, RunConfig, override
+from r2a.config import HeadConfig, RetrievalConfig, RunConfig, override
 from r2a.data.dataset import OfflineDataset, find_dataset
 from r2a.data.manifest import MANIFEST
 from r2a.environments.causalworld import TASK_NAMES, CausalWorldSettings
@@ -21,18 +21,19 @@ from r2a.experiments.report import ALL, markdown, rounded, score_of, shown, show
 from r2a.experiments.runs import evaluate_run, evaluation_of, same_evaluation
 from r2a.experiments.statistics import interval
 
-TASKS = {"data.num_tasks": 5, "data.tasks_per_step": 5, "data.batch_size": 320}
+EVERY = {
+    **settings.READ_ALL_TASKS,
+    "environment": "causalworld",
+    "env": CausalWorldSettings(),
+    "agent.encoder.features": "poses",
+    "learner.loss": "cloning",
+    "data": {"num_tasks": 5, "tasks_per_step": 5, "batch_size": 320},
+}
 PAPER = override(
     RunConfig(),
+    EVERY,  # encoder: App. gridroboman setup
     {
-        **settings.READ_ALL_TASKS,
-        **TASKS,
-        "environment": "causalworld",
-        "env": CausalWorldSettings(),
-        "agent.encoder.features": "poses",  # in layers of the default sizes: App. gridroboman setup
-        "agent.head.hidden": (256,),  # ours
-        "agent.head.num_components": 1,  # ours
-        "learner.loss": "cloning",
+        "agent.head": {"hidden": (256,), "num_components": 1},  # ours
         "data.dataset": "causalworld-expert",
         "steps": 100_000,
     },
@@ -41,22 +42,12 @@ PAPER = override(
 
 LAPTOP = override(
     settings.LAPTOP,
+    EVERY,
     {
-        **settings.READ_ALL_TASKS,
-        **TASKS,
-        "environment": "causalworld",
-        "env": CausalWorldSettings(),
-        "agent.encoder.features": "poses",
         "agent.encoder.hidden": (256, 128),
-        "agent.retrieval.trajectories": 2,
-        "agent.retrieval.k_traj": 2,
-        "agent.retrieval.length": 64,
-        "agent.retrieval.auxiliary.low": -2.0,
-        "agent.retrieval.auxiliary.high": 2.0,
-        "agent.retrieval.auxiliary.discount": 0.95,
-        "agent.head.num_components": 5,
-        "agent.head.min_std": 0.03,
-        "learner.loss": "cloning",
+        "agent.retrieval": {"trajectories": 2, "k_traj": 2, "length": 64},
+        "agent.retrieval.auxiliary": {"low": -2.0, "high": 2.0, "discount": 0.95},
+        "agent.head": {"num_components": 5, "min_std": 0.03},
         "learner.learning_rate": 5e-3,
         "data.dataset": "causalworld-laptop",
         "steps_per_call": 100,
@@ -69,22 +60,13 @@ LAPTOP = override(
 
 SMOKE = override(
     LAPTOP,
+    settings.SMOKE,
     {
-        **settings.SMOKE,
-        "agent.retrieval.trajectories": 1,
-        "agent.retrieval.k_traj": 1,
-        "agent.retrieval.length": 8,
-        "agent.retrieval.k_states": 2,
-        "agent.retrieval.num_neighbours": 2,
-        "agent.head.hidden": (8,),
-        "agent.head.num_components": 1,
-        "data.dataset": "causalworld-smoke",
-        "data.num_tasks": 2,
-        "data.tasks_per_step": 2,
-        "data.batch_size": 8,
+        "agent.retrieval": {"trajectories": 1, "k_traj": 1, "length": 8, "k_states": 2, "num_neighbours": 2},
+        "agent.head": HeadConfig(hidden=(8,), attention_heads=2, num_components=1),
+        "data": {"dataset": "causalworld-smoke", "num_tasks": 2, "tasks_per_step": 2, "batch_size": 8},
         "steps_per_call": 10,
-        "evaluation.episodes": 1,
-        "evaluation.retrieval_batches": 1,
+        "evaluation": {"episodes": 1, "retrieval_batches": 1},
     },
 )
 

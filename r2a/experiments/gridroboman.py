@@ -18,8 +18,8 @@ from r2a.training.collect_pure import expert_and_floor
 EVERY = {"environment": "gridroboman", "evaluation.sources": ("right", "wrong", "random")}
 PAPER = override(
     RunConfig(),
+    EVERY,
     {
-        **EVERY,
         "learner.adam_epsilon": 1e-7,  # App. Atari, Table 3: what is not specified is as for Atari
         "data.dataset": "gridroboman-online",
         "steps": 1_000_000,
@@ -30,27 +30,16 @@ PAPER = override(
 
 LAPTOP = override(
     settings.LAPTOP,
+    EVERY,
     {
-        **EVERY,
-        "agent.encoder.features": "positions",
-        "agent.encoder.hidden": (128, 128),
-        "agent.retrieval.ranking": "return",
-        "agent.retrieval.num_neighbours": 0,
-        "agent.retrieval.length": 3,
-        "agent.retrieval.k_traj": 24,
-        "agent.retrieval.k_states": 0,
+        "agent.encoder": {"features": "positions", "hidden": (128, 128)},
+        "agent.retrieval": {"ranking": "return", "num_neighbours": 0, "length": 3, "k_traj": 24, "k_states": 0},
         "agent.retrieval.gate_bias": 0.0,
-        "agent.retrieval.auxiliary.low": -1.0,
-        "agent.retrieval.auxiliary.high": 4.0,
-        "agent.retrieval.auxiliary.discount": 0.9,
+        "agent.retrieval.auxiliary": {"low": -1.0, "high": 4.0, "discount": 0.9},
         "agent.head.attention_gain": 1.0,
-        "learner.learning_rate": 4e-3,
-        "learner.discount": 0.9,
-        "learner.target_period": 50,
+        "learner": {"learning_rate": 4e-3, "discount": 0.9, "target_period": 50},
         "learner.weights.kl": 1e-4,
-        "data.dataset": "gridroboman-scripted",
-        "data.tasks_per_step": 10,
-        "data.batch_size": 320,
+        "data": {"dataset": "gridroboman-scripted", "tasks_per_step": 10, "batch_size": 320},
         "evaluation.retrieval_batches": 4,
         "steps": 2_500,
     },
@@ -61,16 +50,11 @@ DEMO = override(LAPTOP, {"data.dataset": "gridroboman-demo"})
 
 SMOKE = override(
     LAPTOP,
+    settings.SMOKE,
     {
-        **settings.SMOKE,
         "agent.encoder.hidden": (16, 16),
-        "agent.retrieval.trajectories": 8,
-        "agent.retrieval.k_traj": 6,
-        "agent.retrieval.summary_size": 16,
-        "data.dataset": "gridroboman-smoke",
-        "data.num_tasks": 3,
-        "data.tasks_per_step": 3,
-        "data.batch_size": 24,
+        "agent.retrieval": {"trajectories": 8, "k_traj": 6, "summary_size": 16},
+        "data": {"dataset": "gridroboman-smoke", "num_tasks": 3, "tasks_per_step": 3, "batch_size": 24},
         "steps_per_call": 10,
         "evaluation.retrieval_batches": 2,
         "steps": 40,
@@ -100,13 +84,10 @@ ARMS = {
 
 def tasks(*counts: int, at_once: int, states: int) -> dict[int, Settings]:
     """Numbers of tasks; a learner step has `states` transitions of each of `at_once` tasks, or of all if fewer."""
+    sizes = {count: min(at_once, count) for count in counts}
     return {
-        count: {
-            "data.num_tasks": count,
-            "data.tasks_per_step": min(at_once, count),
-            "data.batch_size": min(at_once, count) * states,
-        }
-        for count in counts
+        count: {"data": {"num_tasks": count, "tasks_per_step": size, "batch_size": size * states}}
+        for count, size in sizes.items()
     }
 
 

@@ -176,10 +176,11 @@ class Run:
     @property
     def config(self) -> Any:
         """The scale's preset with this run's place, seed and arm."""
-        changes = {**self.settings.changes, "seed": self.seed}
+        scale = self.settings
+        changes = [scale.changes, {"seed": self.seed}]
         for axis, value in self.values.items():
-            changes |= {**self.settings.axes[axis][value], **self.settings.exceptions.get((self.arm, value), {})}
-        return self.experiment.arms[self.arm].of(override(self.experiment.presets[self.scale], changes))
+            changes += [scale.axes[axis][value], scale.exceptions.get((self.arm, value), {})]
+        return self.experiment.arms[self.arm].of(override(self.experiment.presets[self.scale], *changes))
 
     def file(self, results: Path) -> Path:
         """Where its result is kept."""

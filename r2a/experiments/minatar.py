@@ -9,7 +9,7 @@ from r2a.experiments.harness import Scale, along
 
 BOARD = {"environment": "minatar", "env": MinAtarSettings(), "agent.encoder.features": "minatar"}
 LAPTOP = override(r2d2.LAPTOP, BOARD)
-SMOKE = override(r2d2.SMOKE, {**BOARD, "env": MinAtarSettings(max_steps=100)})
+SMOKE = override(r2d2.SMOKE, BOARD, {"env.max_steps": 100})
 PRESETS = {"laptop": LAPTOP, "smoke": SMOKE}
 
 GAME = "env.game"

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from r2a.config import ActingConfig, FromReplay, ReplayConfig, RunConfig, override
+from r2a.config import FromReplay, RunConfig, override
 from r2a.experiments import settings
 from r2a.experiments.harness import Arm, Axis, Experiment, Result, Scale
 from r2a.experiments.report import score_of
 from r2a.experiments.statistics import Bounds, interquartile_mean
 
 R2D2 = {
+    "experience": FromReplay(),
     "agent.core.kind": "gru",
     "learner.loss": "squashed_q_lambda",  # Table 3
     "learner.adam_epsilon": 1e-7,  # Table 3
@@ -25,23 +26,16 @@ R2D2 = {
 
 LAPTOP = override(
     settings.LAPTOP,
+    R2D2,
     {
-        **R2D2,
         "agent.core.size": 128,
-        "agent.retrieval.trajectories": 64,
-        "agent.retrieval.num_grad_trajectories": 16,
-        "agent.retrieval.auxiliary.low": -2.0,
-        "agent.retrieval.auxiliary.high": 5.0,
-        "learner.optimiser": "adam",
-        "learner.learning_rate": 5e-4,
-        "learner.schedule_steps": 0,
-        "learner.target_period": 100,
+        "agent.retrieval": {"trajectories": 64, "num_grad_trajectories": 16},
+        "agent.retrieval.auxiliary": {"low": -2.0, "high": 5.0},
+        "learner": {"optimiser": "adam", "learning_rate": 5e-4, "schedule_steps": 0, "target_period": 100},
         "learner.weights.kl": 1e-4,
-        "experience": FromReplay(
-            replay=ReplayConfig(capacity=20_000, minimum=600, trace=20, period=10),
-            acting=ActingConfig(steps_per_turn=20, samples_per_insert=8.0),
-            batch_size=32,
-        ),
+        "replay": {"capacity": 20_000, "minimum": 600, "trace": 20, "period": 10},
+        "acting": {"steps_per_turn": 20, "samples_per_insert": 8.0},
+        "batch_size": 32,
         "evaluation.episodes": 20,
         "steps": 128_000,
         "evaluate_every": 16_000,
@@ -52,18 +46,14 @@ LAPTOP = override(
 
 SMOKE = override(
     LAPTOP,
+    settings.SMOKE,
     {
-        **settings.SMOKE,
         "agent.encoder.hidden": (8,),
         "agent.core.size": 8,
-        "agent.retrieval.trajectories": 6,
-        "agent.retrieval.num_grad_trajectories": 3,
-        "agent.retrieval.num_neighbours": 5,
-        "experience": FromReplay(
-            replay=ReplayConfig(capacity=200, minimum=30, trace=10, period=5),
-            acting=ActingConfig(num_envs=4, steps_per_turn=10, samples_per_insert=1.0),
-            batch_size=4,
-        ),
+        "agent.retrieval": {"trajectories": 6, "num_grad_trajectories": 3, "num_neighbours": 5},
+        "replay": {"capacity": 200, "minimum": 30, "trace": 10, "period": 5},
+        "acting": {"num_envs": 4, "steps_per_turn": 10, "samples_per_insert": 1.0},
+        "batch_size": 4,
         "steps": 400,
         "evaluate_every": 200,
         "checkpoint_every": 80,
