@@ -49,6 +49,7 @@ def override(config: Config, *changes: Mapping[str, Any], where: str = "") -> Co
             nested.setdefault(name, []).append({rest: value} if rest else value)
         else:
             own[name] = value if is_dataclass(value) else _typed(hints[name], value, f"{where}{name}")
+            nested.pop(name, None)
     for name, inner in nested.items():
         own[name] = override(own.get(name, getattr(config, name)), *inner, where=f"{where}{name}.")
     return replace(config, **own)  # type: ignore[type-var]

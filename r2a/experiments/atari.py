@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from r2a.config import RunConfig, override
-from r2a.environments.atari import AtariSettings
 from r2a.environments.atari.scores import GAMES
 from r2a.experiments import r2d2
 from r2a.experiments.harness import Scale, along
+from r2a.experiments.settings import preset
 
-PAPER = override(
-    RunConfig(),
+PAPER = preset(
+    "atari",
     r2d2.R2D2,  # with a memory of the size for BabyAI, Table 6
     {
-        "environment": "atari",
-        "env": AtariSettings(game="frostbite"),
+        "env.game": "frostbite",
         "agent.encoder": {"features": "resnet47", "hidden": (512,)},  # App. visual encoder
         "agent.retrieval.slots": 8,  # App. Atari hyperparameters
         "agent.retrieval.slot_size": 512,  # ours
@@ -34,11 +32,11 @@ PAPER = override(
 )
 """The paper's values, most of them Table 3's and defaults of r2a/config."""
 
-LAPTOP = override(
-    r2d2.LAPTOP,
+LAPTOP = preset(
+    "atari",
+    *r2d2.LAPTOP,
     {
-        "environment": "atari",
-        "env": AtariSettings(game="road_runner", all_actions=False, image_size=42),
+        "env": {"game": "road_runner", "all_actions": False, "image_size": 42},
         "agent.encoder.features": "strided_half",
         "agent.retrieval": {"trajectories": 32, "num_grad_trajectories": 8},
         "agent.retrieval.auxiliary": {"bins": 43, "low": -2.0, "high": 40.0},  # rewards: hundreds, returns: thousands
@@ -48,15 +46,8 @@ LAPTOP = override(
     },
 )
 
-SMOKE = override(
-    r2d2.SMOKE,
-    {
-        "environment": "atari",
-        "env": AtariSettings(game="pong", max_frames=400),
-        "agent.encoder.features": "strided",
-        "replay.stack": 2,
-    },
-)
+PONG = {"env": {"game": "pong", "max_frames": 400}, "agent.encoder.features": "strided", "replay.stack": 2}
+SMOKE = preset("atari", *r2d2.SMOKE, PONG)
 
 PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE}
 

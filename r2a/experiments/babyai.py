@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from r2a.config import RunConfig, override
-from r2a.environments.babyai import COMPOSITIONAL, LEVEL_NAMES, BabyAISettings
+from r2a.config import override
+from r2a.environments.babyai import COMPOSITIONAL, LEVEL_NAMES
 from r2a.experiments import settings
 from r2a.experiments.harness import Arm, Axis, Experiment, Result, Scale, along
-from r2a.experiments.report import markdown, save, score_of, tasks_of
+from r2a.experiments.report import markdown, rounded, save, score_of, shown, shown_interval, tasks_of
+from r2a.experiments.settings import preset
 from r2a.experiments.statistics import interval
 from r2a.storage import atomic_write_text
 
@@ -26,12 +27,10 @@ LAPTOP_LEVELS = (
 
 SMOKE_LEVELS = ("GoToObj", "GoToLocal", "PutNextLocal")
 
-PAPER = override(
-    RunConfig(),
+PAPER = preset(
+    "babyai",
     settings.READ_ALL_TASKS,  # all else as for gridroboman
     {
-        "environment": "babyai",
-        "env": BabyAISettings(),
         "agent.encoder": {"features": "babyai", "cell_size": 64, "word_size": 128},
         "agent.core.kind": "gru",  # Table 6
         "learner": {"adam_epsilon": 1e-7, "target_period": 1000},  # Table 6
@@ -44,12 +43,11 @@ PAPER = override(
 )
 """The paper's values where it has them; its data: `r2a collect babyai --episodes 50000` (or 200000)."""
 
-LAPTOP = override(
+LAPTOP = preset(
+    "babyai",
     settings.LAPTOP,
     settings.READ_ALL_TASKS,
     {
-        "environment": "babyai",
-        "env": BabyAISettings(),
         "agent.encoder.features": "babyai",
         "agent.core": {"kind": "gru", "size": 128},
         "agent.retrieval": {"trajectories": 60, "num_grad_trajectories": 6, "length": 8},
@@ -58,6 +56,7 @@ LAPTOP = override(
         "data": {"dataset": "babyai-laptop", "num_tasks": 12, "tasks_per_step": 12, "batch_size": 96},
         "data.sequence_steps": 10,
         "data.burn_in": 4,
+        "steps_per_call": 50,
         "evaluation": {"episodes": 16, "trajectories": 120},
         "steps": 1_500,
     },
@@ -136,12 +135,11 @@ def also(runs: Sequence[Result], task: str) -> dict[str, Any]:
 def shares_from_others(runs: Sequence[Result]) -> dict[str, Any]:
     """Of every level: the share of retrieval weight that went to other levels' episodes, with intervals over seeds."""
     names = tasks_of(runs[0])
-    others = np.array([1.0 - np.diag(np.array(run["weight"])) for run in runs])
+    others = np.array([1.0 - np.diag(run["weight"]) for run in runs])
     composed = np.array([name in COMPOSITIONAL for name in names])
 
     def described(values: Any) -> dict[str, float | None]:
-        found = zip(("share", "low", "high"), interval(list(values), (0.0, 1.0)), strict=True)
-        return {name: None if value is None else round(value, 4) for name, value in found}
+        return rounded(dict(zip(("share", "low", "high"), interval(list(values), (0.0, 1.0)), strict=True)), 4)
 
     groups = {"compositional": composed, "other": ~composed}
     return {
@@ -157,7 +155,7 @@ def plot_heat_map(runs: Sequence[Result], path: Path) -> None:
     names = tasks_of(runs[0])
     labels = marked(names)
     order = [names.index(name) for name in labels]
-    weight = np.mean([np.array(run["weight"]) for run in runs], axis=0)[np.ix_(order, order)]
+    weight = np.mean([run["weight"] for run in runs], axis=0)[np.ix_(order, order)]
     side = 2.5 + 0.42 * len(order)
     figure = Figure(figsize=(side + 1, side), layout="constrained")
     axes = figure.add_subplot()
@@ -186,9 +184,7 @@ def retrieved_from(results: Sequence[Result], folder: Path) -> str:
     plot_heat_map(runs, folder / "retrieved_from.png")
 
     def row(name: str, share: dict[str, float], paper: str = "-") -> list[str]:
-        known = share.get("low") is not None
-        ends = f"{100 * share['low']:.0f} to {100 * share['high']:.0f} %" if known else "-"
-        return [name, f"{100 * share['share']:.0f} %", ends, paper]
+        return [name, shown(share["share"], True, 0), shown_interval(share, True, 0), paper]
 
     lines = [["weight on other levels' episodes", "share", "95 % interval", "paper"]]
     lines += [row(f"{group} levels", share, f"{PAPER_OTHER[group]} %") for group, share in shares["groups"].items()]

@@ -19,18 +19,17 @@ from r2a.experiments.harness import Arm, Axis, Experiment, Result, Run, Scale, S
 from r2a.experiments.matching import agent_size, widen_to_match
 from r2a.experiments.report import ALL, markdown, rounded, score_of, shown, shown_interval
 from r2a.experiments.runs import evaluate_run, evaluation_of, same_evaluation
+from r2a.experiments.settings import preset
 from r2a.experiments.statistics import interval
 
 EVERY = {
     **settings.READ_ALL_TASKS,
-    "environment": "causalworld",
-    "env": CausalWorldSettings(),
     "agent.encoder.features": "poses",
     "learner.loss": "cloning",
     "data": {"num_tasks": 5, "tasks_per_step": 5, "batch_size": 320},
 }
-PAPER = override(
-    RunConfig(),
+PAPER = preset(
+    "causalworld",
     EVERY,  # encoder: App. gridroboman setup
     {
         "agent.head": {"hidden": (256,), "num_components": 1},  # ours
@@ -40,7 +39,8 @@ PAPER = override(
 )
 """The paper's values where it has them; its data: `r2a collect causalworld --episodes 50000`."""
 
-LAPTOP = override(
+LAPTOP = preset(
+    "causalworld",
     settings.LAPTOP,
     EVERY,
     {
@@ -50,7 +50,6 @@ LAPTOP = override(
         "agent.head": {"num_components": 5, "min_std": 0.03},
         "learner.learning_rate": 5e-3,
         "data.dataset": "causalworld-laptop",
-        "steps_per_call": 100,
         "evaluation.episodes": 2,
         "steps": 6_000,
         "evaluate_every": 3_000,

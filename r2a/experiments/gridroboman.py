@@ -13,11 +13,12 @@ from r2a.environments.registry import spec_of
 from r2a.experiments import settings
 from r2a.experiments.harness import Arm, Axis, Experiment, Result, Scale, Settings, along
 from r2a.experiments.matching import agent_size, widen_to_match
+from r2a.experiments.settings import preset
 from r2a.training.collect_pure import expert_and_floor
 
-EVERY = {"environment": "gridroboman", "evaluation.sources": ("right", "wrong", "random")}
-PAPER = override(
-    RunConfig(),
+EVERY = {"evaluation.sources": ("right", "wrong", "random")}
+PAPER = preset(
+    "gridroboman",
     EVERY,
     {
         "learner.adam_epsilon": 1e-7,  # App. Atari, Table 3: what is not specified is as for Atari
@@ -28,7 +29,8 @@ PAPER = override(
 """The paper's values, most of them the defaults of r2a/config; its data: `r2a collect gridroboman --method online
 --episodes 100000`."""
 
-LAPTOP = override(
+LAPTOP = preset(
+    "gridroboman",
     settings.LAPTOP,
     EVERY,
     {
@@ -40,6 +42,7 @@ LAPTOP = override(
         "learner": {"learning_rate": 4e-3, "discount": 0.9, "target_period": 50},
         "learner.weights.kl": 1e-4,
         "data": {"dataset": "gridroboman-scripted", "tasks_per_step": 10, "batch_size": 320},
+        "steps_per_call": 50,
         "evaluation.retrieval_batches": 4,
         "steps": 2_500,
     },

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from r2a.config import override
-from r2a.environments.minatar import MinAtarSettings
 from r2a.experiments import r2d2
 from r2a.experiments.harness import Scale, along
+from r2a.experiments.settings import preset
 
-BOARD = {"environment": "minatar", "env": MinAtarSettings(), "agent.encoder.features": "minatar"}
-LAPTOP = override(r2d2.LAPTOP, BOARD)
-SMOKE = override(r2d2.SMOKE, BOARD, {"env.max_steps": 100})
+LAPTOP = preset("minatar", *r2d2.LAPTOP, {"agent.encoder.features": "minatar"})
+SMOKE = preset("minatar", *r2d2.SMOKE, {"agent.encoder.features": "minatar", "env.max_steps": 100})
 PRESETS = {"laptop": LAPTOP, "smoke": SMOKE}
 
 GAME = "env.game"

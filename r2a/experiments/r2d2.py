@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from r2a.config import FromReplay, RunConfig, override
+from r2a.config import FromReplay, RunConfig
 from r2a.experiments import settings
-from r2a.experiments.harness import Arm, Axis, Experiment, Result, Scale
+from r2a.experiments.harness import Arm, Axis, Experiment, Result, Scale, Settings
 from r2a.experiments.report import score_of
 from r2a.experiments.statistics import Bounds, interquartile_mean
 
@@ -24,7 +24,7 @@ R2D2 = {
 }
 """What holds at every scale."""
 
-LAPTOP = override(
+LAPTOP: tuple[Settings, ...] = (
     settings.LAPTOP,
     R2D2,
     {
@@ -44,8 +44,8 @@ LAPTOP = override(
 )
 """For a laptop; what is seen is for a world to say."""
 
-SMOKE = override(
-    LAPTOP,
+SMOKE: tuple[Settings, ...] = (
+    *LAPTOP,
     settings.SMOKE,
     {
         "agent.encoder.hidden": (8,),
