@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from r2a.environments.atari.scores import GAMES
-from r2a.experiments import r2d2
+from r2a.experiments import r2d2, settings
 from r2a.experiments.harness import Scale, along
-from r2a.experiments.settings import preset
 
-PAPER = preset(
+PAPER = settings.of(
     "atari",
     r2d2.R2D2,  # with a memory of the size for BabyAI, Table 6
     {
@@ -32,7 +31,7 @@ PAPER = preset(
 )
 """The paper's values, most of them Table 3's and defaults of r2a/config."""
 
-LAPTOP = preset(
+LAPTOP = settings.of(
     "atari",
     *r2d2.LAPTOP,
     {
@@ -47,9 +46,7 @@ LAPTOP = preset(
 )
 
 PONG = {"env": {"game": "pong", "max_frames": 400}, "agent.encoder.features": "strided", "replay.stack": 2}
-SMOKE = preset("atari", *r2d2.SMOKE, PONG)
-
-PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE}
+SMOKE = settings.of("atari", *r2d2.SMOKE, PONG)
 
 GAME = "env.game"
 SCALES = {
@@ -63,4 +60,4 @@ SCALES = {
     "paper": Scale({"game": along(GAME, *GAMES)}, seeds=3, final_evaluation={"evaluation.episodes": 100}),
 }
 
-EXPERIMENT = r2d2.games("atari", PRESETS, SCALES, bounds=(None, None))
+EXPERIMENT = r2d2.games("atari", {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE}, SCALES, bounds=(None, None))

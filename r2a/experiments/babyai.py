@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from r2a.environments.babyai import COMPOSITIONAL, LEVEL_NAMES
 from r2a.experiments import settings
 from r2a.experiments.harness import Arm, Axis, Experiment, Result, Scale, along
 from r2a.experiments.report import markdown, rounded, save, score_of, shown, shown_interval, tasks_of
-from r2a.experiments.settings import preset
 from r2a.experiments.statistics import interval
 from r2a.storage import atomic_write_text
 
@@ -27,7 +27,7 @@ LAPTOP_LEVELS = (
 
 SMOKE_LEVELS = ("GoToObj", "GoToLocal", "PutNextLocal")
 
-PAPER = preset(
+PAPER = settings.of(
     "babyai",
     settings.READ_ALL_TASKS,  # all else as for gridroboman
     {
@@ -43,7 +43,7 @@ PAPER = preset(
 )
 """The paper's values where it has them; its data: `r2a collect babyai --episodes 50000` (or 200000)."""
 
-LAPTOP = preset(
+LAPTOP = settings.of(
     "babyai",
     settings.LAPTOP,
     settings.READ_ALL_TASKS,
@@ -79,8 +79,6 @@ SMOKE = override(
     },
 )
 
-PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE}
-
 MULTI = "ra_rdqn_multi"
 ARMS = {  # the paper's scores: Table 1, 50K and 200K trajectories per level, all 40 levels
     MULTI: Arm("RA-RDQN, multi-task", short="multi", paper=(0.55, 0.74)),
@@ -103,20 +101,18 @@ PAPER_OTHER = {"compositional": 54, "other": 21}
 
 SIZE, EPISODES = "trajectories_per_level", "data.episodes_per_task"
 FINAL = {"evaluation.episodes": 25, "evaluation.retrieval_batches": 4}
+
+
+def of_levels(levels: tuple[str, ...], most: int, few: int) -> Scale:
+    """Runs on two sizes of data; collected are as many trajectories as the largest of them use."""
+    collect = {"": {"tasks": levels, "episodes": most}}
+    return Scale({SIZE: along(EPISODES, most, few)}, seeds=3, final_evaluation=FINAL, collect=collect)
+
+
 SCALES = {
-    "smoke": Scale({SIZE: along(EPISODES, 48, 24)}, seeds=1, collect={"": {"tasks": SMOKE_LEVELS, "episodes": 48}}),
-    "laptop": Scale(
-        {SIZE: along(EPISODES, 1_000, 250)},
-        seeds=3,
-        final_evaluation=FINAL,
-        collect={"": {"tasks": LAPTOP_LEVELS, "episodes": 1_000}},
-    ),
-    "paper": Scale(
-        {SIZE: along(EPISODES, 200_000, 50_000)},
-        seeds=3,
-        final_evaluation=FINAL,
-        collect={"": {"tasks": LEVEL_NAMES, "episodes": 200_000}},
-    ),
+    "smoke": replace(of_levels(SMOKE_LEVELS, 48, 24), seeds=1, final_evaluation={}),
+    "laptop": of_levels(LAPTOP_LEVELS, 1_000, 250),
+    "paper": of_levels(LEVEL_NAMES, 200_000, 50_000),
 }
 
 
@@ -194,7 +190,7 @@ def retrieved_from(results: Sequence[Result], folder: Path) -> str:
 
 EXPERIMENT = Experiment(
     "babyai",
-    PRESETS,
+    {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE},
     ARMS,
     axes={SIZE: Axis("per level", "{} trajectories per level")},
     scales=SCALES,

@@ -19,7 +19,6 @@ from r2a.experiments.harness import Arm, Axis, Experiment, Result, Run, Scale, S
 from r2a.experiments.matching import agent_size, widen_to_match
 from r2a.experiments.report import ALL, markdown, rounded, score_of, shown, shown_interval
 from r2a.experiments.runs import evaluate_run, evaluation_of, same_evaluation
-from r2a.experiments.settings import preset
 from r2a.experiments.statistics import interval
 
 EVERY = {
@@ -28,7 +27,7 @@ EVERY = {
     "learner.loss": "cloning",
     "data": {"num_tasks": 5, "tasks_per_step": 5, "batch_size": 320},
 }
-PAPER = preset(
+PAPER = settings.of(
     "causalworld",
     EVERY,  # encoder: App. gridroboman setup
     {
@@ -39,7 +38,7 @@ PAPER = preset(
 )
 """The paper's values where it has them; its data: `r2a collect causalworld --episodes 50000`."""
 
-LAPTOP = preset(
+LAPTOP = settings.of(
     "causalworld",
     settings.LAPTOP,
     EVERY,
@@ -68,8 +67,6 @@ SMOKE = override(
         "evaluation": {"episodes": 1, "retrieval_batches": 1},
     },
 )
-
-PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE}
 
 
 def size_of(config: RunConfig) -> int:
@@ -163,8 +160,8 @@ def far_goals(run: Run, folder: Path, source: str) -> Result:
 def far_goals_fit(run: Run, result: Result, source: str) -> bool:
     """Whether a result has the scores of far goals that it should have."""
     far, found = far_data(run, source), result.get("far_goals", {})
-    wanted = evaluation_of(run.config, FAR_EVALUATION[run.scale])
-    return far is None or (found.get("dataset") == far.fingerprint and same_evaluation(found, wanted))
+    same = same_evaluation(found, run.config, FAR_EVALUATION[run.scale])
+    return far is None or (found.get("dataset") == far.fingerprint and same)
 
 
 def also(runs: Sequence[Result], task: str) -> dict[str, Any]:
@@ -207,7 +204,7 @@ def reading_table(results: Sequence[Result], folder: Path) -> str:
 
 EXPERIMENT = Experiment(
     "causalworld",
-    PRESETS,
+    {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE},
     ARMS,
     axes={DEMONSTRATIONS: Axis("demonstrations", "{} demonstrations per task")},
     scales=SCALES,

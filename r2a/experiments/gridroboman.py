@@ -13,11 +13,10 @@ from r2a.environments.registry import spec_of
 from r2a.experiments import settings
 from r2a.experiments.harness import Arm, Axis, Experiment, Result, Scale, Settings, along
 from r2a.experiments.matching import agent_size, widen_to_match
-from r2a.experiments.settings import preset
 from r2a.training.collect_pure import expert_and_floor
 
 EVERY = {"evaluation.sources": ("right", "wrong", "random")}
-PAPER = preset(
+PAPER = settings.of(
     "gridroboman",
     EVERY,
     {
@@ -29,7 +28,7 @@ PAPER = preset(
 """The paper's values, most of them the defaults of r2a/config; its data: `r2a collect gridroboman --method online
 --episodes 100000`."""
 
-LAPTOP = preset(
+LAPTOP = settings.of(
     "gridroboman",
     settings.LAPTOP,
     EVERY,
@@ -63,8 +62,6 @@ SMOKE = override(
         "steps": 40,
     },
 )
-
-PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE, "demo": DEMO}
 
 
 def size_of(config: RunConfig) -> int:
@@ -135,7 +132,7 @@ def also(runs: Sequence[Result], task: str) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     "gridroboman",
-    PRESETS,
+    {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE, "demo": DEMO},
     ARMS,
     axes={
         "num_tasks": Axis("tasks", "{} tasks"),

@@ -24,7 +24,7 @@ from r2a.environments.registry import world_of
 from r2a.errors import UserError
 from r2a.experiments.presets import experiment as experiment_of
 from r2a.experiments.presets import named
-from r2a.experiments.runs import Settings, evaluation_of, same_evaluation, same_settings, settled, train_and_evaluate
+from r2a.experiments.runs import Settings, same_evaluation, same_settings, settled, train_and_evaluate
 from r2a.experiments.statistics import Bounds
 from r2a.storage import atomic_write_text
 from r2a.training.collect import collect
@@ -209,8 +209,8 @@ def read_result(file: Path) -> Result:
 
 def has_settings(result: Result, run: Run) -> bool:
     """Whether a result is of the run's settings; if they leave the names of tasks to the data, of any tasks."""
-    evaluation = evaluation_of(run.config, run.settings.final_evaluation)
-    return same_settings(result["config"], run.config) and same_evaluation(result, evaluation)
+    config = run.config
+    return same_settings(result["config"], config) and same_evaluation(result, config, run.settings.final_evaluation)
 
 
 def has_data(result: Result, run: Run, source: str) -> bool:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from r2a.experiments import r2d2
+from r2a.experiments import r2d2, settings
 from r2a.experiments.harness import Scale, along
-from r2a.experiments.settings import preset
 
-LAPTOP = preset("minatar", *r2d2.LAPTOP, {"agent.encoder.features": "minatar"})
-SMOKE = preset("minatar", *r2d2.SMOKE, {"agent.encoder.features": "minatar", "env.max_steps": 100})
-PRESETS = {"laptop": LAPTOP, "smoke": SMOKE}
-
+LAPTOP = settings.of("minatar", *r2d2.LAPTOP, {"agent.encoder.features": "minatar"})
+SMOKE = settings.of("minatar", *r2d2.SMOKE, {"agent.encoder.features": "minatar", "env.max_steps": 100})
 GAME = "env.game"
 SCALES = {
     "smoke": Scale({"game": along(GAME, "breakout")}, seeds=1, final_evaluation={"evaluation.episodes": 4}),
@@ -21,4 +18,5 @@ SCALES = {
     ),
 }
 
-EXPERIMENT = r2d2.games("minatar", PRESETS, SCALES, bounds=(0.0, None))  # no game takes points away
+# No game takes points away.
+EXPERIMENT = r2d2.games("minatar", {"laptop": LAPTOP, "smoke": SMOKE}, SCALES, bounds=(0.0, None))

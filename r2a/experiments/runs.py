@@ -51,9 +51,9 @@ def evaluation_of(config: RunConfig, final_evaluation: Settings) -> dict[str, An
     return asdict(override(config, final_evaluation).evaluation)
 
 
-def same_evaluation(result: Mapping[str, Any], wanted: dict[str, Any]) -> bool:
+def same_evaluation(result: Mapping[str, Any], config: RunConfig, final_evaluation: Settings) -> bool:
     """Whether a result was evaluated in that way; older ones do not say all of it."""
-    found = result.get("evaluation", {})
+    wanted, found = evaluation_of(config, final_evaluation), result.get("evaluation", {})
     as_json = {name: list(value) if isinstance(value, tuple) else value for name, value in wanted.items()}
     return all(value in (as_json.get(name, value), wanted.get(name, value)) for name, value in found.items())
 

@@ -47,6 +47,6 @@ READ_ALL_TASKS: dict[str, Any] = {
 """App. CausalWorld: the same setup as for BabyAI."""
 
 
-def preset(world: str, *changes: Settings) -> RunConfig:
+def of(world: str, *changes: Settings) -> RunConfig:
     """The settings of runs in a world: the defaults of r2a/config and of its environment, changed one after another."""
     return override(RunConfig(environment=world, env=world_of(world).settings), *changes)
