@@ -22,7 +22,7 @@ from r2a.training.runs import read_config, run_config, settle
 from r2a.training.train import train
 
 Settings = Mapping[str, Any]
-"""Values of settings by their dotted paths."""
+"""Values of settings by their dotted paths, as `override` takes them."""
 SEED_OF_FINAL_EVALUATION = 10_000
 """Added to a run's seed: its last episodes are none of those in its curve."""
 

@@ -48,5 +48,5 @@ READ_ALL_TASKS: dict[str, Any] = {
 
 
 def of(world: str, *changes: Settings) -> RunConfig:
-    """The settings of runs in a world: the defaults of r2a/config and of its environment, changed one after another."""
+    """The settings of runs in a world: the defaults of r2a/config and of its environment, then the changes in turn."""
     return override(RunConfig(environment=world, env=world_of(world).settings), *changes)
