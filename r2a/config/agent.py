@@ -24,12 +24,8 @@ class EncoderConfig:
 
     def __post_init__(self) -> None:
         require_positive(self, "cell_size", "word_size", section="encoder.")
-        require(
-            len(self.hidden) > 0 and min(self.hidden) > 0,
-            "encoder.hidden",
-            self.hidden,
-            "it must list at least one layer size, all greater than zero",
-        )
+        rule = "it must list at least one layer size, all greater than zero"
+        require(len(self.hidden) > 0 and min(self.hidden) > 0, "encoder.hidden", self.hidden, rule)
 
 
 @dataclass(frozen=True)
@@ -143,64 +139,30 @@ class RetrievalConfig:
     auxiliary: AuxiliaryConfig = field(default_factory=AuxiliaryConfig)
 
     def __post_init__(self) -> None:
-        require_positive(
-            self,
-            "slots",
-            "slot_size",
-            "key_size",
-            "trajectories",
-            "k_traj",
-            "query_scale",
-            "retrievals_per_step",
-            "summary_size",
-            "summary_layers",
-            "bottleneck_std",
-            section="retrieval.",
-        )
-        require(
-            self.k_traj <= self.trajectories,
-            "retrieval.k-traj",
-            self.k_traj,
-            f"only retrieval.trajectories = {self.trajectories} trajectories are there to choose from",
-        )
-        require(
-            self.num_grad_trajectories >= 0
-            and (not self.num_grad_trajectories or self.trajectories % self.num_grad_trajectories == 0),
-            "retrieval.num-grad-trajectories",
-            self.num_grad_trajectories,
-            f"it must be 0 (all) or divide retrieval.trajectories = {self.trajectories}",
-        )
-        require(
-            not self.num_grad_trajectories or self.ranking == "attention",
-            "retrieval.num-grad-trajectories",
-            self.num_grad_trajectories,
-            "it needs retrieval.ranking attention: ranked by return, only what is read is encoded",
-        )
+        positive = ("slots", "slot_size", "key_size", "trajectories", "k_traj", "query_scale", "retrievals_per_step")
+        sizes = ("summary_size", "summary_layers", "bottleneck_std")
+        require_positive(self, *positive, *sizes, section="retrieval.")
+        rule = f"only retrieval.trajectories = {self.trajectories} trajectories are there to choose from"
+        require(self.k_traj <= self.trajectories, "retrieval.k-traj", self.k_traj, rule)
+        grad = self.num_grad_trajectories
+        rule = f"it must be 0 (all) or divide retrieval.trajectories = {self.trajectories}"
+        divides = not grad or (grad > 0 and self.trajectories % grad == 0)
+        require(divides, "retrieval.num-grad-trajectories", grad, rule)
+        rule = "it needs retrieval.ranking attention: ranked by return, only what is read is encoded"
+        require(not grad or self.ranking == "attention", "retrieval.num-grad-trajectories", grad, rule)
         require(self.k_states >= 0, "retrieval.k-states", self.k_states, "it must be 0 (all) or more")
         require(self.length >= 0, "retrieval.length", self.length, "it must be 0 (whole episodes) or more")
-        require(
-            self.num_neighbours >= 0, "retrieval.num-neighbours", self.num_neighbours, "it must be 0 (no limit) or more"
-        )
-        if self.length:
-            require(
-                self.k_states <= self.k_traj * self.length,
-                "retrieval.k-states",
-                self.k_states,
-                f"k-traj x length = {self.k_traj * self.length} states are there to choose from",
-            )
-        if self.num_neighbours:
-            require(
-                self.k_states <= self.num_neighbours,
-                "retrieval.k-states",
-                self.k_states,
-                f"retrieval.num-neighbours leaves {self.num_neighbours} candidates",
-            )
-        require(
-            not self.slot_periods or (len(self.slot_periods) == self.slots and min(self.slot_periods) > 0),
-            "retrieval.slot-periods",
-            self.slot_periods,
-            f"it must list one period greater than zero for each of the {self.slots} slots, or be empty",
-        )
+        near = self.num_neighbours
+        require(near >= 0, "retrieval.num-neighbours", near, "it must be 0 (no limit) or more")
+        states = self.k_traj * self.length
+        rule = f"k-traj x length = {states} states are there to choose from"
+        require(not self.length or self.k_states <= states, "retrieval.k-states", self.k_states, rule)
+        rule = f"retrieval.num-neighbours leaves {near} candidates"
+        require(not near or self.k_states <= near, "retrieval.k-states", self.k_states, rule)
+        periods = self.slot_periods
+        rule = f"it must list one period greater than zero for each of the {self.slots} slots, or be empty"
+        fits = not periods or (len(periods) == self.slots and min(periods) > 0)
+        require(fits, "retrieval.slot-periods", periods, rule)
 
     @property
     def reads(self) -> bool:

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Literal
 
-from r2a.config.agent import AgentConfig, EncoderConfig, RetrievalConfig
+from r2a.config.agent import AgentConfig, RetrievalConfig
 from r2a.config.rules import require, require_positive
 from r2a.config.run import EnvSettings, LearnerConfig
 
@@ -34,10 +34,8 @@ class OnlineCollectConfig:
     """Exploration falls linearly over this share of the episodes."""
     batch_size: int = 256
     """Transitions in a learner step."""
-    agent: AgentConfig = field(
-        default_factory=lambda: AgentConfig(  # App.: a 3-layer MLP with 256 units
-            EncoderConfig(hidden=(256, 256)), retrieval=RetrievalConfig(variant="none")
-        )
+    agent: AgentConfig = field(  # App.: a 3-layer MLP with 256 units
+        default_factory=lambda: AgentConfig(retrieval=RetrievalConfig(variant="none"))
     )
     learner: LearnerConfig = field(
         default_factory=lambda: LearnerConfig(learning_rate=1e-3, discount=0.95, target_period=200)

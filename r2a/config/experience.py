@@ -53,27 +53,19 @@ class DataConfig:
     def __post_init__(self) -> None:
         require_positive(self, "tasks_per_step", "batch_size", "sequence_steps", section="data.")
         require(self.num_tasks >= 0, "data.num-tasks", self.num_tasks, "it must not be negative")
-        require(
-            self.episodes_per_task >= 0, "data.episodes-per-task", self.episodes_per_task, "it must be 0 (all) or more"
-        )
+        episodes = self.episodes_per_task
+        require(episodes >= 0, "data.episodes-per-task", episodes, "it must be 0 (all) or more")
         require(len(set(self.tasks)) == len(self.tasks), "data.tasks", self.tasks, "it must name no task twice")
         require(self.burn_in >= 0, "data.burn-in", self.burn_in, "it must not be negative")
         rule = "it must be one over a whole number of 2 or more"
         share = self.retrieval_fraction
         fits = 0 < share <= 0.5 and abs(share * self.one_in - 1) < 1e-6
         require(fits, "data.retrieval-fraction", share, rule)
-        require(
-            not self.num_tasks or self.tasks_per_step <= self.num_tasks,
-            "data.tasks-per-step",
-            self.tasks_per_step,
-            f"there are only data.num-tasks = {self.num_tasks} tasks",
-        )
-        require(
-            self.batch_size % self.tasks_per_step == 0,
-            "data.batch-size",
-            self.batch_size,
-            f"it must be a multiple of data.tasks-per-step = {self.tasks_per_step}",
-        )
+        at_once = self.tasks_per_step
+        rule = f"there are only data.num-tasks = {self.num_tasks} tasks"
+        require(not self.num_tasks or at_once <= self.num_tasks, "data.tasks-per-step", at_once, rule)
+        rule = f"it must be a multiple of data.tasks-per-step = {at_once}"
+        require(self.batch_size % at_once == 0, "data.batch-size", self.batch_size, rule)
 
     @property
     def one_in(self) -> int:
@@ -125,18 +117,10 @@ class ReplayConfig:
     def __post_init__(self) -> None:
         positive = ("capacity", "minimum", "trace", "period", "stack", "priority_floor", "memory_share")
         require_positive(self, *positive, section="replay.")
-        require(
-            self.minimum <= self.capacity,
-            "replay.minimum",
-            self.minimum,
-            f"there is only room for replay.capacity = {self.capacity} sequences",
-        )
-        require(
-            self.trace >= self.period,
-            "replay.trace",
-            self.trace,
-            f"it must not be less than replay.period = {self.period}, or steps would be left out",
-        )
+        rule = f"there is only room for replay.capacity = {self.capacity} sequences"
+        require(self.minimum <= self.capacity, "replay.minimum", self.minimum, rule)
+        rule = f"it must not be less than replay.period = {self.period}, or steps would be left out"
+        require(self.trace >= self.period, "replay.trace", self.trace, rule)
         require(self.burn_in >= 0, "replay.burn-in", self.burn_in, "it must not be negative")
         for name in ("priority_exponent", "importance_exponent"):
             value = getattr(self, name)
@@ -190,31 +174,16 @@ class FromReplay(Experience):
         read, window = retrieval.trajectories, replay.stack - 1 + replay.burn_in + replay.trace + 1
         neighbours = -(-window // replay.period) - 1  # on either side, sequences that share a frame with one
         needed = read + (1 + 2 * neighbours) * self.batch_size
-        require(
-            not retrieval.needs_batch or replay.minimum >= needed,
-            "replay.minimum",
-            replay.minimum,
-            f"{self.batch_size} sequences to learn from and {read} that share no frame with them need {needed}",
-        )
-        require(
-            run.learner.loss != "cloning",
-            "learner.loss",
-            run.learner.loss,
-            "an agent that learns while it acts has nobody to clone",
-        )
-        require(
-            retrieval.length == 0,
-            "retrieval.length",
-            retrieval.length,
-            "what is read are the replay's sequences, of replay.burn-in + replay.trace steps",
-        )
+        rule = f"{self.batch_size} sequences to learn from and {read} that share no frame with them need {needed}"
+        require(not retrieval.needs_batch or replay.minimum >= needed, "replay.minimum", replay.minimum, rule)
+        loss, rule = run.learner.loss, "an agent that learns while it acts has nobody to clone"
+        require(loss != "cloning", "learner.loss", loss, rule)
+        rule = "what is read are the replay's sequences, of replay.burn-in + replay.trace steps"
+        require(retrieval.length == 0, "retrieval.length", retrieval.length, rule)
         states = retrieval.k_traj * (replay.burn_in + replay.trace)
-        require(
-            not retrieval.reads or bool(retrieval.num_neighbours) or retrieval.k_states <= states,
-            "retrieval.k-states",
-            retrieval.k_states,
-            f"only {states} states are there to choose from",
-        )
+        enough = not retrieval.reads or retrieval.num_neighbours > 0 or retrieval.k_states <= states
+        rule = f"only {states} states are there to choose from"
+        require(enough, "retrieval.k-states", retrieval.k_states, rule)
 
 
 def _require_multiples(run: RunConfig, of: int, named: str) -> None:

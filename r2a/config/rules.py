@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
+from itertools import chain
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from r2a.errors import UserError
@@ -25,29 +26,32 @@ def require_positive(config: object, *names: str, section: str = "") -> None:
         require(value > 0, f"{section}{name.replace('_', '-')}", value, "it must be greater than zero")
 
 
-def override(config: Config, changes: Mapping[str, Any], where: str = "") -> Config:
+def override(config: Config, *changes: Mapping[str, Any], where: str = "") -> Config:
     """The config with other values of some fields, named by dotted paths: {"agent.retrieval.variant": "none"}.
 
+    Fields of a section can stand together, {"agent.retrieval": {"slots": 2, "k_traj": 5}}, and later changes prevail.
     What a run learns from need not be named: "data.num_tasks" is "experience.data.num_tasks". All fields of a section
     change at once, so that they are checked together; anything unknown or ill-typed is refused.
     """
     hints, own = get_type_hints(type(config)), {}
-    nested: dict[str, dict[str, Any]] = {}
-    for path, value in changes.items():
+    nested: dict[str, list[Mapping[str, Any]]] = {}
+    for path, value in chain.from_iterable(mapping.items() for mapping in changes):
         name, _, rest = path.partition(".")
         if name not in hints and "experience" in hints:
             name, rest = "experience", path
-        if name not in hints or (rest and not is_dataclass(getattr(config, name))):
+        is_section = name in hints and is_dataclass(getattr(config, name))
+        if name not in hints or (rest and not is_section):
             near = get_close_matches(name, set(hints) - {name}, 1)
             raise UserError(
                 f"There is no setting {where}{path}" + (f"; did you mean {where}{near[0]}?" if near else ".")
             )
-        if rest:
-            nested.setdefault(name, {})[rest] = value
+        if rest or (is_section and isinstance(value, Mapping)):
+            nested.setdefault(name, []).append({rest: value} if rest else value)
         else:
             own[name] = value if is_dataclass(value) else _typed(hints[name], value, f"{where}{name}")
+            nested.pop(name, None)
     for name, inner in nested.items():
-        own[name] = override(own.get(name, getattr(config, name)), inner, f"{where}{name}.")
+        own[name] = override(own.get(name, getattr(config, name)), *inner, where=f"{where}{name}.")
     return replace(config, **own)  # type: ignore[type-var]
 
 

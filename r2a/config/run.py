@@ -61,15 +61,10 @@ class LearnerConfig:
     weights: LossWeights = field(default_factory=LossWeights)
 
     def __post_init__(self) -> None:
-        require_positive(
-            self, "learning_rate", "adam_epsilon", "clip_norm", "huber_delta", "target_period", section="learner."
-        )
-        require(
-            self.schedule_steps >= -1,
-            "learner.schedule-steps",
-            self.schedule_steps,
-            "it must be -1 (all of the run), 0 (a constant rate) or more",
-        )
+        positive = ("learning_rate", "adam_epsilon", "clip_norm", "huber_delta", "target_period")
+        require_positive(self, *positive, section="learner.")
+        rule = "it must be -1 (all of the run), 0 (a constant rate) or more"
+        require(self.schedule_steps >= -1, "learner.schedule-steps", self.schedule_steps, rule)
         for name in ("discount", "lambda_", "max_priority_weight"):
             value = getattr(self, name)
             require(0 <= value <= 1, f"learner.{name.replace('_', '-')}", value, "it must lie between 0 and 1")

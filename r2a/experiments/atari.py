@@ -2,90 +2,51 @@
 
 from __future__ import annotations
 
-from r2a.config import (
-    ActingConfig,
-    AgentConfig,
-    AuxiliaryConfig,
-    CoreConfig,
-    EncoderConfig,
-    EvaluationConfig,
-    FromReplay,
-    HeadConfig,
-    LearnerConfig,
-    LossWeights,
-    ReplayConfig,
-    RetrievalConfig,
-    RunConfig,
-    override,
-)
-from r2a.environments.atari import AtariSettings
 from r2a.environments.atari.scores import GAMES
-from r2a.experiments import r2d2
-from r2a.experiments.harness import Axis, Experiment, Scale, along
+from r2a.experiments import r2d2, settings
+from r2a.experiments.harness import Scale, along
 
-PAPER = RunConfig(
-    environment="atari",
-    env=AtariSettings(game="frostbite"),
-    agent=AgentConfig(
-        encoder=EncoderConfig(features="resnet47", hidden=(512,)),  # App. visual encoder
-        core=CoreConfig(kind="gru", size=512),  # as for BabyAI, Table 6
-        retrieval=RetrievalConfig(
-            slots=8,  # App. Atari hyperparameters
-            slot_size=512,  # ours
-            trajectories=448,  # App. Atari hyperparameters: 512 - 64
-            ranking="return",  # App. computational complexity
-            summary_size=512,  # App. Atari hyperparameters
-            auxiliary=AuxiliaryConfig(discount=0.997),
-        ),
-        head=HeadConfig(hidden=(512,)),  # R2D2
-    ),
-    learner=LearnerConfig(  # Table 3
-        learning_rate=1e-4,
-        adam_epsilon=1e-7,
-        discount=0.997,
-        huber_delta=1e6,  # R2D2: squared errors
-        loss="squashed_q_lambda",
-        target_period=400,
-        weights=LossWeights(kl=0.1, action=0.1, value=0.1, reward=0.1),  # beta: App. Atari hyperparameters
-    ),
-    experience=FromReplay(
-        replay=ReplayConfig(stack=4),  # ours: the paper does not list it
-        acting=ActingConfig(num_envs=256, samples_per_insert=1.0),  # R2D2's 256 actors; the ratio is ours
-    ),
-    evaluation=EvaluationConfig(episodes=10, retrieval_batches=1, epsilon=0.01),  # Table 3
-    steps=250_040_320,  # ours: a thousand million frames
-    evaluate_every=1_003_520,
-    checkpoint_every=1_003_520,
+PAPER = settings.of(
+    "atari",
+    r2d2.R2D2,  # with a memory of the size for BabyAI, Table 6
+    {
+        "env.game": "frostbite",
+        "agent.encoder": {"features": "resnet47", "hidden": (512,)},  # App. visual encoder
+        "agent.retrieval.slots": 8,  # App. Atari hyperparameters
+        "agent.retrieval.slot_size": 512,  # ours
+        "agent.retrieval.trajectories": 448,  # App. Atari hyperparameters: 512 - 64
+        "agent.retrieval.ranking": "return",  # App. computational complexity
+        "agent.retrieval.summary_size": 512,  # App. Atari hyperparameters
+        "agent.retrieval.auxiliary.discount": 0.997,
+        "agent.head.hidden": (512,),  # R2D2
+        "learner": {"learning_rate": 1e-4, "discount": 0.997, "target_period": 400},  # Table 3
+        "learner.weights.kl": 0.1,  # beta: App. Atari hyperparameters
+        "replay.stack": 4,  # ours: the paper does not list it
+        "acting": {"num_envs": 256, "samples_per_insert": 1.0},  # R2D2's 256 actors; the ratio is ours
+        "evaluation.episodes": 10,
+        "steps": 250_040_320,  # ours: a thousand million frames
+        "evaluate_every": 1_003_520,
+        "checkpoint_every": 1_003_520,
+    },
 )
 """The paper's values, most of them Table 3's and defaults of r2a/config."""
 
-LAPTOP = override(
-    r2d2.LAPTOP,
+LAPTOP = settings.of(
+    "atari",
+    *r2d2.LAPTOP,
     {
-        "environment": "atari",
-        "env": AtariSettings(game="road_runner", all_actions=False, image_size=42),
+        "env": {"game": "road_runner", "all_actions": False, "image_size": 42},
         "agent.encoder.features": "strided_half",
-        "agent.retrieval.trajectories": 32,
-        "agent.retrieval.num_grad_trajectories": 8,
-        # Rewards are hundreds, returns thousands.
-        "agent.retrieval.auxiliary": AuxiliaryConfig(bins=43, low=-2.0, high=40.0),
+        "agent.retrieval": {"trajectories": 32, "num_grad_trajectories": 8},
+        "agent.retrieval.auxiliary": {"bins": 43, "low": -2.0, "high": 40.0},  # rewards: hundreds, returns: thousands
         "replay.stack": 2,
         "evaluation.episodes": 5,
         "steps": 96_000,
     },
 )
 
-SMOKE = override(
-    r2d2.SMOKE,
-    {
-        "environment": "atari",
-        "env": AtariSettings(game="pong", max_frames=400),
-        "agent.encoder.features": "strided",
-        "replay.stack": 2,
-    },
-)
-
-PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE}
+PONG = {"env": {"game": "pong", "max_frames": 400}, "agent.encoder.features": "strided", "replay.stack": 2}
+SMOKE = settings.of("atari", *r2d2.SMOKE, PONG)
 
 GAME = "env.game"
 SCALES = {
@@ -99,14 +60,4 @@ SCALES = {
     "paper": Scale({"game": along(GAME, *GAMES)}, seeds=3, final_evaluation={"evaluation.episodes": 100}),
 }
 
-EXPERIMENT = Experiment(
-    "atari",
-    PRESETS,
-    r2d2.ARMS,
-    axes={"game": Axis("game")},
-    scales=SCALES,
-    score="score",
-    also=r2d2.also,
-    columns=r2d2.COLUMNS,
-    unit="r2d2",
-)
+EXPERIMENT = r2d2.games("atari", {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE}, SCALES, bounds=(None, None))

@@ -11,27 +11,13 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from r2a.config import (
-    AgentConfig,
-    AuxiliaryConfig,
-    CoreConfig,
-    DataConfig,
-    EncoderConfig,
-    EvaluationConfig,
-    FromDataset,
-    HeadConfig,
-    LearnerConfig,
-    LossWeights,
-    RetrievalConfig,
-    RunConfig,
-)
-from r2a.environments.babyai import COMPOSITIONAL, LEVEL_NAMES, BabyAISettings
-from r2a.environments.registry import world_of
+from r2a.config import override
+from r2a.environments.babyai import COMPOSITIONAL, LEVEL_NAMES
+from r2a.experiments import settings
 from r2a.experiments.harness import Arm, Axis, Experiment, Result, Scale, along
-from r2a.experiments.report import markdown, save, score_of, tasks_of
+from r2a.experiments.report import markdown, rounded, save, score_of, shown, shown_interval, tasks_of
 from r2a.experiments.statistics import interval
 from r2a.storage import atomic_write_text
-from r2a.training.collect import collect
 
 LAPTOP_LEVELS = (
     *("GoToObj", "GoToRedBallGrey", "GoToLocal", "PickupLoc", "OpenDoor", "GoToDoor", "ActionObjDoor"),
@@ -41,122 +27,57 @@ LAPTOP_LEVELS = (
 
 SMOKE_LEVELS = ("GoToObj", "GoToLocal", "PutNextLocal")
 
-PAPER = RunConfig(
-    environment="babyai",
-    env=BabyAISettings(),
-    agent=AgentConfig(
-        encoder=EncoderConfig(features="babyai", hidden=(256, 256), cell_size=64, word_size=128),
-        core=CoreConfig(kind="gru", size=512),  # Table 6
-        # App. BabyAI: as for gridroboman, but 32 trajectories of each task, and a learned ranking
-        retrieval=RetrievalConfig(trajectories=32, ranking="attention", length=20),
-    ),
-    learner=LearnerConfig(adam_epsilon=1e-7, target_period=1000),  # Table 6; the rest as for gridroboman
-    experience=FromDataset(
-        DataConfig(
-            dataset="babyai-expert",
-            num_tasks=40,
-            tasks_per_step=40,
-            batch_size=240,  # 256, but a multiple of the tasks
-            sequence_steps=40,
-            burn_in=20,
-            learn_from="all_episodes",
-            retrieve_from="all_tasks",
-        )
-    ),
-    steps=1_000_000,
+PAPER = settings.of(
+    "babyai",
+    settings.READ_ALL_TASKS,  # all else as for gridroboman
+    {
+        "agent.encoder": {"features": "babyai", "cell_size": 64, "word_size": 128},
+        "agent.core.kind": "gru",  # Table 6
+        "learner": {"adam_epsilon": 1e-7, "target_period": 1000},  # Table 6
+        "data": {"dataset": "babyai-expert", "num_tasks": 40, "tasks_per_step": 40},
+        "data.batch_size": 240,  # 256, but a multiple of the tasks
+        "data.sequence_steps": 40,
+        "data.burn_in": 20,
+        "steps": 1_000_000,
+    },
 )
 """The paper's values where it has them; its data: `r2a collect babyai --episodes 50000` (or 200000)."""
 
-LAPTOP = RunConfig(
-    environment="babyai",
-    env=BabyAISettings(),
-    agent=AgentConfig(
-        encoder=EncoderConfig(features="babyai", hidden=(128,)),
-        core=CoreConfig(kind="gru", size=128),
-        retrieval=RetrievalConfig(
-            slots=2,
-            slot_size=64,
-            key_size=32,
-            trajectories=60,
-            num_grad_trajectories=6,
-            length=8,
-            ranking="attention",
-            num_neighbours=10,
-            summariser="linear",
-            summary_size=64,
-            bottleneck_std=0.03,
-            kl_reduction="mean",
-            gate_bias=-3.0,
-            auxiliary=AuxiliaryConfig(bins=21, low=-0.5, high=0.6, discount=0.95),
-        ),
-        head=HeadConfig(hidden=(128,), attention_gain=0.0),
-    ),
-    learner=LearnerConfig(
-        optimiser="muon",
-        learning_rate=2e-3,
-        schedule_steps=-1,
-        discount=0.95,
-        target_period=100,
-        weights=LossWeights(kl=1e-5, action=0.03, value=0.03, reward=0.03),
-    ),
-    experience=FromDataset(
-        DataConfig(
-            dataset="babyai-laptop",
-            num_tasks=12,
-            tasks_per_step=12,
-            batch_size=96,
-            sequence_steps=10,
-            burn_in=4,
-            learn_from="all_episodes",
-            retrieve_from="all_tasks",
-        ),
-        steps_per_call=50,
-    ),
-    evaluation=EvaluationConfig(episodes=16, retrieval_batches=2, trajectories=120),
-    steps=1_500,
-    evaluate_every=250,
-    checkpoint_every=250,
+LAPTOP = settings.of(
+    "babyai",
+    settings.LAPTOP,
+    settings.READ_ALL_TASKS,
+    {
+        "agent.encoder.features": "babyai",
+        "agent.core": {"kind": "gru", "size": 128},
+        "agent.retrieval": {"trajectories": 60, "num_grad_trajectories": 6, "length": 8},
+        "agent.retrieval.auxiliary": {"low": -0.5, "high": 0.6, "discount": 0.95},
+        "learner": {"learning_rate": 2e-3, "discount": 0.95, "target_period": 100},
+        "data": {"dataset": "babyai-laptop", "num_tasks": 12, "tasks_per_step": 12, "batch_size": 96},
+        "data.sequence_steps": 10,
+        "data.burn_in": 4,
+        "steps_per_call": 50,
+        "evaluation": {"episodes": 16, "trajectories": 120},
+        "steps": 1_500,
+    },
 )
 
-SMOKE = replace(
+SMOKE = override(
     LAPTOP,
-    agent=AgentConfig(
-        encoder=EncoderConfig(features="babyai", hidden=(16,), cell_size=8, word_size=8),
-        core=CoreConfig(kind="gru", size=16),
-        retrieval=replace(
-            LAPTOP.agent.retrieval,
-            slot_size=8,
-            key_size=8,
-            summary_size=16,
-            trajectories=4,
-            num_grad_trajectories=2,
-            k_traj=3,
-            k_states=4,
-            num_neighbours=6,
-        ),
-        head=HeadConfig(hidden=(), attention_heads=2),
-    ),
-    experience=FromDataset(
-        replace(
-            LAPTOP.data,
-            dataset="babyai-smoke",
-            num_tasks=3,
-            tasks_per_step=3,
-            batch_size=6,
-            sequence_steps=3,
-            burn_in=1,
-        ),
-        steps_per_call=10,
-    ),
-    env=BabyAISettings(max_steps=24),
-    evaluation=EvaluationConfig(episodes=2, retrieval_batches=2, trajectories=6),
-    steps=20,
-    evaluate_every=10,
-    checkpoint_every=10,
+    settings.SMOKE,
+    {
+        "env.max_steps": 24,
+        "agent.encoder": {"cell_size": 8, "word_size": 8},
+        "agent.core.size": 16,
+        "agent.retrieval": {"trajectories": 4, "num_grad_trajectories": 2, "num_neighbours": 6, "summary_size": 16},
+        "data": {"dataset": "babyai-smoke", "num_tasks": 3, "tasks_per_step": 3, "batch_size": 6},
+        "data.sequence_steps": 3,
+        "data.burn_in": 1,
+        "steps_per_call": 10,
+        "evaluation.trajectories": 6,
+        "evaluate_every": 10,
+    },
 )
-
-PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE}
-LEVELS = {"paper": LEVEL_NAMES, "laptop": LAPTOP_LEVELS, "smoke": SMOKE_LEVELS}
 
 MULTI = "ra_rdqn_multi"
 ARMS = {  # the paper's scores: Table 1, 50K and 200K trajectories per level, all 40 levels
@@ -180,19 +101,19 @@ PAPER_OTHER = {"compositional": 54, "other": 21}
 
 SIZE, EPISODES = "trajectories_per_level", "data.episodes_per_task"
 FINAL = {"evaluation.episodes": 25, "evaluation.retrieval_batches": 4}
+
+
+def of_levels(levels: tuple[str, ...], most: int, few: int) -> Scale:
+    """Runs on two sizes of data; collected are as many trajectories as the largest of them use."""
+    collect = {"": {"tasks": levels, "episodes": most}}
+    return Scale({SIZE: along(EPISODES, most, few)}, seeds=3, final_evaluation=FINAL, collect=collect)
+
+
 SCALES = {
-    "smoke": Scale({SIZE: along(EPISODES, 48, 24)}, seeds=1, final_evaluation={}),
-    "laptop": Scale({SIZE: along(EPISODES, 1_000, 250)}, seeds=3, final_evaluation=FINAL),
-    "paper": Scale({SIZE: along(EPISODES, 200_000, 50_000)}, seeds=3, final_evaluation=FINAL),
+    "smoke": replace(of_levels(SMOKE_LEVELS, 48, 24), seeds=1, final_evaluation={}),
+    "laptop": of_levels(LAPTOP_LEVELS, 1_000, 250),
+    "paper": of_levels(LEVEL_NAMES, 200_000, 50_000),
 }
-
-
-def collect_for(scale: str, path: Path) -> None:
-    """Collect the data set of a scale: as many episodes as its largest runs use."""
-    most = max(SCALES[scale].axes[SIZE])
-    usual = world_of("babyai").collect
-    assert usual is not None
-    collect("babyai", replace(usual, tasks=LEVELS[scale], episodes=most), path)
 
 
 def marked(names: Sequence[str]) -> dict[str, str]:
@@ -210,12 +131,11 @@ def also(runs: Sequence[Result], task: str) -> dict[str, Any]:
 def shares_from_others(runs: Sequence[Result]) -> dict[str, Any]:
     """Of every level: the share of retrieval weight that went to other levels' episodes, with intervals over seeds."""
     names = tasks_of(runs[0])
-    others = np.array([1.0 - np.diag(np.array(run["weight"])) for run in runs])
+    others = np.array([1.0 - np.diag(run["weight"]) for run in runs])
     composed = np.array([name in COMPOSITIONAL for name in names])
 
     def described(values: Any) -> dict[str, float | None]:
-        found = zip(("share", "low", "high"), interval(list(values), (0.0, 1.0)), strict=True)
-        return {name: None if value is None else round(value, 4) for name, value in found}
+        return rounded(dict(zip(("share", "low", "high"), interval(list(values), (0.0, 1.0)), strict=True)), 4)
 
     groups = {"compositional": composed, "other": ~composed}
     return {
@@ -231,7 +151,7 @@ def plot_heat_map(runs: Sequence[Result], path: Path) -> None:
     names = tasks_of(runs[0])
     labels = marked(names)
     order = [names.index(name) for name in labels]
-    weight = np.mean([np.array(run["weight"]) for run in runs], axis=0)[np.ix_(order, order)]
+    weight = np.mean([run["weight"] for run in runs], axis=0)[np.ix_(order, order)]
     side = 2.5 + 0.42 * len(order)
     figure = Figure(figsize=(side + 1, side), layout="constrained")
     axes = figure.add_subplot()
@@ -260,9 +180,7 @@ def retrieved_from(results: Sequence[Result], folder: Path) -> str:
     plot_heat_map(runs, folder / "retrieved_from.png")
 
     def row(name: str, share: dict[str, float], paper: str = "-") -> list[str]:
-        known = share.get("low") is not None
-        ends = f"{100 * share['low']:.0f} to {100 * share['high']:.0f} %" if known else "-"
-        return [name, f"{100 * share['share']:.0f} %", ends, paper]
+        return [name, shown(share["share"], True, 0), shown_interval(share, True, 0), paper]
 
     lines = [["weight on other levels' episodes", "share", "95 % interval", "paper"]]
     lines += [row(f"{group} levels", share, f"{PAPER_OTHER[group]} %") for group, share in shares["groups"].items()]
@@ -272,13 +190,12 @@ def retrieved_from(results: Sequence[Result], folder: Path) -> str:
 
 EXPERIMENT = Experiment(
     "babyai",
-    PRESETS,
+    {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE},
     ARMS,
     axes={SIZE: Axis("per level", "{} trajectories per level")},
     scales=SCALES,
     score="success",
     bounds=(0.0, 1.0),
-    collect=collect_for,
     by_task=True,
     task_names=marked,
     also=also,

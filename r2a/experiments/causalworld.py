@@ -3,127 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from r2a.config import (
-    AgentConfig,
-    AuxiliaryConfig,
-    DataConfig,
-    EncoderConfig,
-    EvaluationConfig,
-    FromDataset,
-    HeadConfig,
-    LearnerConfig,
-    LossWeights,
-    RetrievalConfig,
-    RunConfig,
-)
+from r2a.config import HeadConfig, RetrievalConfig, RunConfig, override
 from r2a.data.dataset import MANIFEST, OfflineDataset, find_dataset
 from r2a.environments.causalworld import TASK_NAMES, CausalWorldSettings
 from r2a.environments.causalworld.layout import SIZE
-from r2a.environments.registry import world_of
-from r2a.experiments.harness import Arm, Axis, Experiment, Result, Run, Scale, along
+from r2a.experiments import settings
+from r2a.experiments.harness import Arm, Axis, Experiment, Result, Run, Scale, Settings, along
 from r2a.experiments.matching import agent_size, widen_to_match
 from r2a.experiments.report import ALL, markdown, rounded, score_of, shown, shown_interval
 from r2a.experiments.runs import evaluate_run, evaluation_of, same_evaluation
 from r2a.experiments.statistics import interval
-from r2a.training.collect import collect
 
-PAPER = RunConfig(
-    environment="causalworld",
-    env=CausalWorldSettings(),
-    agent=AgentConfig(
-        encoder=EncoderConfig(features="poses", hidden=(256, 256)),  # App. gridroboman setup
-        # App. CausalWorld: the same setup as for BabyAI
-        retrieval=RetrievalConfig(trajectories=32, ranking="attention", length=20),
-        head=HeadConfig(hidden=(256,), num_components=1),  # ours
-    ),
-    learner=LearnerConfig(loss="cloning"),
-    experience=FromDataset(
-        DataConfig(
-            dataset="causalworld-expert",
-            num_tasks=5,
-            tasks_per_step=5,
-            batch_size=320,
-            learn_from="all_episodes",
-            retrieve_from="all_tasks",
-        )
-    ),
-    steps=100_000,
+EVERY = {
+    **settings.READ_ALL_TASKS,
+    "agent.encoder.features": "poses",
+    "learner.loss": "cloning",
+    "data": {"num_tasks": 5, "tasks_per_step": 5, "batch_size": 320},
+}
+PAPER = settings.of(
+    "causalworld",
+    EVERY,  # encoder: App. gridroboman setup
+    {
+        "agent.head": {"hidden": (256,), "num_components": 1},  # ours
+        "data.dataset": "causalworld-expert",
+        "steps": 100_000,
+    },
 )
 """The paper's values where it has them; its data: `r2a collect causalworld --episodes 50000`."""
 
-LAPTOP = RunConfig(
-    environment="causalworld",
-    env=CausalWorldSettings(),
-    agent=AgentConfig(
-        encoder=EncoderConfig(features="poses", hidden=(256, 128)),
-        retrieval=RetrievalConfig(
-            slots=2,
-            slot_size=64,
-            key_size=32,
-            trajectories=2,
-            length=64,
-            ranking="attention",
-            k_traj=2,
-            num_neighbours=10,
-            k_states=10,
-            summariser="linear",
-            summary_size=64,
-            bottleneck_std=0.03,
-            kl_reduction="mean",
-            gate_bias=-3.0,
-            auxiliary=AuxiliaryConfig(bins=21, low=-2.0, high=2.0, discount=0.95),
-        ),
-        head=HeadConfig(hidden=(128,), attention_gain=0.0, num_components=5, min_std=0.03),
-    ),
-    learner=LearnerConfig(
-        loss="cloning",
-        optimiser="muon",
-        learning_rate=5e-3,
-        schedule_steps=-1,
-        weights=LossWeights(kl=1e-5, action=0.03, value=0.03, reward=0.03),
-    ),
-    experience=FromDataset(replace(PAPER.data, dataset="causalworld-laptop"), steps_per_call=100),
-    evaluation=EvaluationConfig(episodes=2, retrieval_batches=2),
-    steps=6_000,
-    evaluate_every=3_000,
-    checkpoint_every=1_000,
+LAPTOP = settings.of(
+    "causalworld",
+    settings.LAPTOP,
+    EVERY,
+    {
+        "agent.encoder.hidden": (256, 128),
+        "agent.retrieval": {"trajectories": 2, "k_traj": 2, "length": 64},
+        "agent.retrieval.auxiliary": {"low": -2.0, "high": 2.0, "discount": 0.95},
+        "agent.head": {"num_components": 5, "min_std": 0.03},
+        "learner.learning_rate": 5e-3,
+        "data.dataset": "causalworld-laptop",
+        "evaluation.episodes": 2,
+        "steps": 6_000,
+        "evaluate_every": 3_000,
+        "checkpoint_every": 1_000,
+    },
 )
 
-SMOKE = replace(
+SMOKE = override(
     LAPTOP,
-    agent=AgentConfig(
-        encoder=EncoderConfig(features="poses", hidden=(16,)),
-        retrieval=replace(
-            LAPTOP.agent.retrieval,
-            slot_size=8,
-            key_size=8,
-            summary_size=8,
-            trajectories=1,
-            k_traj=1,
-            length=8,
-            k_states=2,
-            num_neighbours=2,
-        ),
-        head=HeadConfig(hidden=(8,), attention_heads=2, num_components=1),
-    ),
-    experience=FromDataset(
-        replace(LAPTOP.data, dataset="causalworld-smoke", num_tasks=2, tasks_per_step=2, batch_size=8),
-        steps_per_call=10,
-    ),
-    evaluation=EvaluationConfig(episodes=1, retrieval_batches=1),
-    steps=20,
-    evaluate_every=20,
-    checkpoint_every=10,
+    settings.SMOKE,
+    {
+        "agent.retrieval": {"trajectories": 1, "k_traj": 1, "length": 8, "k_states": 2, "num_neighbours": 2},
+        "agent.head": HeadConfig(hidden=(8,), attention_heads=2, num_components=1),
+        "data": {"dataset": "causalworld-smoke", "num_tasks": 2, "tasks_per_step": 2, "batch_size": 8},
+        "steps_per_call": 10,
+        "evaluation": {"episodes": 1, "retrieval_batches": 1},
+    },
 )
-
-PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE}
 
 
 def size_of(config: RunConfig) -> int:
@@ -150,36 +92,36 @@ ARMS = {  # the paper's scores: Table 2, 50K trajectories
 DEMONSTRATIONS = "demonstrations"
 EPISODES = "data.episodes_per_task"
 FINAL = {"evaluation.episodes": 25, "evaluation.retrieval_batches": 4}
+FAR = "-far"
+"""Added to a data set's name: the same tasks with goals outside the range of those that are learnt from."""
+
+
+def data_sets(num_tasks: int, episodes: int) -> dict[str, Settings]:
+    """As many episodes as the largest runs use, and at most 50 with far goals."""
+    own = {"tasks": TASK_NAMES[:num_tasks], "episodes": episodes}
+    return {"": own, FAR: {**own, "episodes": min(episodes, 50), "env.goals": "space_b"}}
+
+
 SCALES = {
-    "smoke": Scale({DEMONSTRATIONS: along(EPISODES, 4)}, seeds=1, final_evaluation={}),
+    "smoke": Scale({DEMONSTRATIONS: along(EPISODES, 4)}, seeds=1, collect=data_sets(2, 4)),
     "laptop": Scale(
         {DEMONSTRATIONS: along(EPISODES, 10, 50, 250)},
         seeds=3,
         final_evaluation=FINAL | {"evaluation.episodes": 13},
+        collect=data_sets(5, 250),
         optional=("bc_matched-10", "bc_matched-50", "ra_bc_random-10", "ra_bc_random-50"),
     ),
-    "paper": Scale({DEMONSTRATIONS: along(EPISODES, 50_000)}, seeds=3, final_evaluation=FINAL),
+    "paper": Scale(
+        {DEMONSTRATIONS: along(EPISODES, 50_000)}, seeds=3, final_evaluation=FINAL, collect=data_sets(5, 50_000)
+    ),
 }
 
-FAR = "-far"
-"""Added to a data set's name: the same tasks with goals outside the range of those that are learnt from."""
 FAR_EVALUATION = {
     "smoke": {},
     "laptop": {"evaluation.episodes": 10, "evaluation.retrieval_batches": 2},
     "paper": FINAL,
 }
 """How closely far goals are evaluated, for runs with the most demonstrations."""
-
-
-def collect_for(scale: str, path: Path) -> None:
-    """Collect the data set of a scale, as many episodes as its largest runs use, or that of far goals, at most 50."""
-    tasks, most = TASK_NAMES[: PRESETS[scale].data.num_tasks], max(SCALES[scale].axes[DEMONSTRATIONS])
-    usual = world_of("causalworld").collect
-    assert usual is not None
-    config = replace(usual, tasks=tasks, episodes=most)
-    if path.name.endswith(FAR):
-        config = replace(config, episodes=min(most, 50), env=CausalWorldSettings(goals="space_b"))
-    collect("causalworld", config, path)
 
 
 def far_data(run: Run, source: str) -> OfflineDataset | None:
@@ -217,8 +159,8 @@ def far_goals(run: Run, folder: Path, source: str) -> Result:
 def far_goals_fit(run: Run, result: Result, source: str) -> bool:
     """Whether a result has the scores of far goals that it should have."""
     far, found = far_data(run, source), result.get("far_goals", {})
-    wanted = evaluation_of(run.config, FAR_EVALUATION[run.scale])
-    return far is None or (found.get("dataset") == far.fingerprint and same_evaluation(found, wanted))
+    same = same_evaluation(found, run.config, FAR_EVALUATION[run.scale])
+    return far is None or (found.get("dataset") == far.fingerprint and same)
 
 
 def also(runs: Sequence[Result], task: str) -> dict[str, Any]:
@@ -261,14 +203,12 @@ def reading_table(results: Sequence[Result], folder: Path) -> str:
 
 EXPERIMENT = Experiment(
     "causalworld",
-    PRESETS,
+    {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE},
     ARMS,
     axes={DEMONSTRATIONS: Axis("demonstrations", "{} demonstrations per task")},
     scales=SCALES,
     score="success",
     bounds=(0.0, 1.0),
-    collect=collect_for,
-    companions=(FAR,),
     further=far_goals,
     further_fits=far_goals_fit,
     by_task=True,

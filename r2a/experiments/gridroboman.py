@@ -3,100 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import jax
 
-from r2a.config import (
-    AgentConfig,
-    AuxiliaryConfig,
-    DataConfig,
-    EncoderConfig,
-    EvaluationConfig,
-    FromDataset,
-    HeadConfig,
-    LearnerConfig,
-    LossWeights,
-    RetrievalConfig,
-    RunConfig,
-    override,
-)
-from r2a.environments.registry import spec_of, world_of
+from r2a.config import RunConfig, override
+from r2a.environments.registry import spec_of
+from r2a.experiments import settings
 from r2a.experiments.harness import Arm, Axis, Experiment, Result, Scale, Settings, along
 from r2a.experiments.matching import agent_size, widen_to_match
-from r2a.training.collect import collect
 from r2a.training.collect_pure import expert_and_floor
 
-ALL_SOURCES = ("right", "wrong", "random")
-PAPER = RunConfig(
-    environment="gridroboman",
-    learner=LearnerConfig(adam_epsilon=1e-7),  # App. Atari, Table 3: what is not specified is as for Atari
-    experience=FromDataset(DataConfig(dataset="gridroboman-online")),
-    evaluation=EvaluationConfig(sources=ALL_SOURCES),
-    steps=1_000_000,
+EVERY = {"evaluation.sources": ("right", "wrong", "random")}
+PAPER = settings.of(
+    "gridroboman",
+    EVERY,
+    {
+        "learner.adam_epsilon": 1e-7,  # App. Atari, Table 3: what is not specified is as for Atari
+        "data.dataset": "gridroboman-online",
+        "steps": 1_000_000,
+    },
 )
 """The paper's values, most of them the defaults of r2a/config; its data: `r2a collect gridroboman --method online
 --episodes 100000`."""
 
-LAPTOP = RunConfig(
-    environment="gridroboman",
-    agent=AgentConfig(
-        encoder=EncoderConfig(features="positions", hidden=(128, 128)),
-        retrieval=RetrievalConfig(
-            slots=2,
-            slot_size=64,
-            key_size=32,
-            length=3,
-            k_traj=24,
-            k_states=0,
-            summariser="linear",
-            summary_size=64,
-            bottleneck_std=0.03,
-            kl_reduction="mean",
-            auxiliary=AuxiliaryConfig(bins=21, low=-1.0, high=4.0, discount=0.9),
-        ),
-        head=HeadConfig(hidden=(128,)),
-    ),
-    learner=LearnerConfig(
-        optimiser="muon",
-        learning_rate=4e-3,
-        schedule_steps=-1,
-        discount=0.9,
-        target_period=50,
-        weights=LossWeights(kl=1e-4, action=0.03, value=0.03, reward=0.03),
-    ),
-    experience=FromDataset(DataConfig("gridroboman-scripted", tasks_per_step=10, batch_size=320), steps_per_call=50),
-    evaluation=EvaluationConfig(sources=ALL_SOURCES),
-    steps=2_500,
-    evaluate_every=250,
-    checkpoint_every=250,
+LAPTOP = settings.of(
+    "gridroboman",
+    settings.LAPTOP,
+    EVERY,
+    {
+        "agent.encoder": {"features": "positions", "hidden": (128, 128)},
+        "agent.retrieval": {"ranking": "return", "num_neighbours": 0, "length": 3, "k_traj": 24, "k_states": 0},
+        "agent.retrieval.gate_bias": 0.0,
+        "agent.retrieval.auxiliary": {"low": -1.0, "high": 4.0, "discount": 0.9},
+        "agent.head.attention_gain": 1.0,
+        "learner": {"learning_rate": 4e-3, "discount": 0.9, "target_period": 50},
+        "learner.weights.kl": 1e-4,
+        "data": {"dataset": "gridroboman-scripted", "tasks_per_step": 10, "batch_size": 320},
+        "steps_per_call": 50,
+        "evaluation.retrieval_batches": 4,
+        "steps": 2_500,
+    },
 )
 
 DEMO = override(LAPTOP, {"data.dataset": "gridroboman-demo"})
 """The laptop preset on the data of its ten tasks alone."""
 
-SMOKE = replace(
+SMOKE = override(
     LAPTOP,
-    agent=AgentConfig(
-        encoder=EncoderConfig(features="positions", hidden=(16, 16)),
-        retrieval=replace(
-            LAPTOP.agent.retrieval, slot_size=8, key_size=8, summary_size=16, trajectories=8, k_traj=6, k_states=4
-        ),
-        head=HeadConfig(hidden=(), attention_heads=2),
-    ),
-    experience=FromDataset(
-        DataConfig("gridroboman-smoke", num_tasks=3, tasks_per_step=3, batch_size=24), steps_per_call=10
-    ),
-    evaluation=EvaluationConfig(episodes=2, retrieval_batches=2, sources=ALL_SOURCES),
-    steps=40,
-    evaluate_every=20,
-    checkpoint_every=10,
+    settings.SMOKE,
+    {
+        "agent.encoder.hidden": (16, 16),
+        "agent.retrieval": {"trajectories": 8, "k_traj": 6, "summary_size": 16},
+        "data": {"dataset": "gridroboman-smoke", "num_tasks": 3, "tasks_per_step": 3, "batch_size": 24},
+        "steps_per_call": 10,
+        "evaluation.retrieval_batches": 2,
+        "steps": 40,
+    },
 )
-
-PRESETS = {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE, "demo": DEMO}
 
 
 def size_of(config: RunConfig) -> int:
@@ -119,13 +84,10 @@ ARMS = {
 
 def tasks(*counts: int, at_once: int, states: int) -> dict[int, Settings]:
     """Numbers of tasks; a learner step has `states` transitions of each of `at_once` tasks, or of all if fewer."""
+    sizes = {count: min(at_once, count) for count in counts}
     return {
-        count: {
-            "data.num_tasks": count,
-            "data.tasks_per_step": min(at_once, count),
-            "data.batch_size": min(at_once, count) * states,
-        }
-        for count in counts
+        count: {"data": {"num_tasks": count, "tasks_per_step": size, "batch_size": size * states}}
+        for count, size in sizes.items()
     }
 
 
@@ -135,34 +97,24 @@ SCALES = {
     "smoke": Scale(
         {"num_tasks": tasks(3, at_once=3, states=8), "task_input": INPUT},
         seeds=2,
-        final_evaluation={},
+        collect={"": {"episodes": 80, "num_tasks": 3}},
         changes={"steps": 20},
     ),
     "laptop": Scale(
         {"num_tasks": tasks(30, 10, 20, at_once=30, states=32), "task_input": INPUT},
         seeds=3,
         final_evaluation=FINAL,
+        collect={"": {}},
         exceptions={("dqn", "one_hot"): {"learner.learning_rate": 8e-3}},  # every arm has the rate that suits it
     ),
     "paper": Scale(
         {"num_tasks": tasks(30, 10, 20, at_once=4, states=64), "task_input": INPUT},
         seeds=3,
         final_evaluation=FINAL,
+        collect={"": {"method": "online", "episodes": 100_000}},
         changes={"evaluate_every": 100_000},
     ),
 }
-
-
-def collect_for(scale: str, path: Path) -> None:
-    """Collect the data set of a scale."""
-    changes: dict[str, dict[str, Any]] = {
-        "smoke": {"episodes": 80, "num_tasks": 3},
-        "laptop": {},
-        "paper": {"method": "online", "episodes": 100_000},
-    }
-    usual = world_of("gridroboman").collect
-    assert usual is not None
-    collect("gridroboman", replace(usual, **changes[scale]), path)
 
 
 @cache
@@ -180,7 +132,7 @@ def also(runs: Sequence[Result], task: str) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     "gridroboman",
-    PRESETS,
+    {"paper": PAPER, "laptop": LAPTOP, "smoke": SMOKE, "demo": DEMO},
     ARMS,
     axes={
         "num_tasks": Axis("tasks", "{} tasks"),
@@ -189,7 +141,6 @@ EXPERIMENT = Experiment(
     scales=SCALES,
     score="return",
     bounds=(0.0, 50.0),
-    collect=collect_for,
     also=also,
     references={"expert": "scripted expert", "floor": "best constant action"},
 )

@@ -20,12 +20,14 @@ from typing import Any
 
 from r2a.config import override
 from r2a.data.dataset import MANIFEST
+from r2a.environments.registry import world_of
 from r2a.errors import UserError
 from r2a.experiments.presets import experiment as experiment_of
 from r2a.experiments.presets import named
-from r2a.experiments.runs import Settings, evaluation_of, same_evaluation, same_settings, settled, train_and_evaluate
+from r2a.experiments.runs import Settings, same_evaluation, same_settings, settled, train_and_evaluate
 from r2a.experiments.statistics import Bounds
 from r2a.storage import atomic_write_text
+from r2a.training.collect import collect
 from r2a.training.compilation import use_compilation_cache
 from r2a.training.course import Interrupted, stop_on_signal
 
@@ -80,8 +82,10 @@ class Scale:
     axes: Mapping[str, Mapping[Any, Settings]]
     """Every axis' values, in the order in which they are run, and the settings of each."""
     seeds: int
-    final_evaluation: Settings
+    final_evaluation: Settings = field(default_factory=dict)
     """What is set otherwise for the evaluation at a run's end."""
+    collect: Mapping[str, Settings] = field(default_factory=dict)
+    """Its data sets: what their names add to the preset's, and what is set otherwise to collect them."""
     changes: Settings = field(default_factory=dict)
     """What is set otherwise than in the preset."""
     exceptions: Mapping[tuple[str, Any], Settings] = field(default_factory=dict)
@@ -104,10 +108,6 @@ class Experiment:
     """What an episode's score is called."""
     bounds: Bounds = (None, None)
     """Range of the score; one from 0 to 1 is shown in per cent."""
-    collect: Callable[[str, Path], object] | None = None
-    """Collects the data set of a scale, or one of its companions; None: data are made while learning."""
-    companions: tuple[str, ...] = ()
-    """What the names of further data sets add to that of a scale's own."""
     further: Callable[[Run, Path, str], Result] = lambda run, folder, source: {}
     """More that a result holds: of a finished run, its folder, and its data set's path."""
     further_fits: Callable[[Run, Result, str], bool] = lambda run, result, source: True
@@ -176,10 +176,11 @@ class Run:
     @property
     def config(self) -> Any:
         """The scale's preset with this run's place, seed and arm."""
-        changes = {**self.settings.changes, "seed": self.seed}
+        scale = self.settings
+        changes = [scale.changes, {"seed": self.seed}]
         for axis, value in self.values.items():
-            changes |= {**self.settings.axes[axis][value], **self.settings.exceptions.get((self.arm, value), {})}
-        return self.experiment.arms[self.arm].of(override(self.experiment.presets[self.scale], changes))
+            changes += [scale.axes[axis][value], scale.exceptions.get((self.arm, value), {})]
+        return self.experiment.arms[self.arm].of(override(self.experiment.presets[self.scale], *changes))
 
     def file(self, results: Path) -> Path:
         """Where its result is kept."""
@@ -208,8 +209,8 @@ def read_result(file: Path) -> Result:
 
 def has_settings(result: Result, run: Run) -> bool:
     """Whether a result is of the run's settings; if they leave the names of tasks to the data, of any tasks."""
-    evaluation = evaluation_of(run.config, run.settings.final_evaluation)
-    return same_settings(result["config"], run.config) and same_evaluation(result, evaluation)
+    config = run.config
+    return same_settings(result["config"], config) and same_evaluation(result, config, run.settings.final_evaluation)
 
 
 def has_data(result: Result, run: Run, source: str) -> bool:
@@ -232,17 +233,21 @@ def is_done(run: Run, results: Path, source: str | None = None) -> bool:
 
 def have_source(experiment: Experiment, scale: str, dataset: str, needed: bool, say: Say) -> str | None:
     """The data set of a scale, unless another is named; collected if it is missing and needed, else there is none."""
-    if experiment.collect is None:
+    preset = experiment.presets[scale]
+    if preset.is_online:
         if dataset:
             raise UserError(f"{experiment.name} is learnt while acting: --dataset makes no difference to it.")
         return ""
     if dataset:
         return dataset
-    path = Path("datasets") / experiment.presets[scale].data.dataset
-    for each in (path, *(Path(f"{path}{companion}") for companion in experiment.companions)):
+    path = Path("datasets") / preset.data.dataset
+    for suffix, changes in experiment.scale(scale).collect.items():
+        each = Path(f"{path}{suffix}")
         if needed and not (each / MANIFEST).is_file():
             say(f"Collecting {each} ...")
-            experiment.collect(scale, each)
+            usual = world_of(experiment.name).collect
+            assert usual is not None
+            collect(experiment.name, override(usual, changes), each)
     return str(path) if (path / MANIFEST).is_file() else None
 
 

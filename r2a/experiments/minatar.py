@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from r2a.config import override
-from r2a.environments.minatar import MinAtarSettings
-from r2a.experiments import r2d2
-from r2a.experiments.harness import Axis, Experiment, Scale, along
+from r2a.experiments import r2d2, settings
+from r2a.experiments.harness import Scale, along
 
-BOARD = {"environment": "minatar", "env": MinAtarSettings(), "agent.encoder.features": "minatar"}
-LAPTOP = override(r2d2.LAPTOP, BOARD)
-SMOKE = override(r2d2.SMOKE, {**BOARD, "env": MinAtarSettings(max_steps=100)})
-PRESETS = {"laptop": LAPTOP, "smoke": SMOKE}
-
+LAPTOP = settings.of("minatar", *r2d2.LAPTOP, {"agent.encoder.features": "minatar"})
+SMOKE = settings.of("minatar", *r2d2.SMOKE, {"agent.encoder.features": "minatar", "env.max_steps": 100})
 GAME = "env.game"
 SCALES = {
     "smoke": Scale({"game": along(GAME, "breakout")}, seeds=1, final_evaluation={"evaluation.episodes": 4}),
@@ -23,15 +18,5 @@ SCALES = {
     ),
 }
 
-EXPERIMENT = Experiment(
-    "minatar",
-    PRESETS,
-    r2d2.ARMS,
-    axes={"game": Axis("game")},
-    scales=SCALES,
-    score="score",
-    bounds=(0.0, None),  # no game takes points away
-    also=r2d2.also,
-    columns=r2d2.COLUMNS,
-    unit="r2d2",
-)
+# No game takes points away.
+EXPERIMENT = r2d2.games("minatar", {"laptop": LAPTOP, "smoke": SMOKE}, SCALES, bounds=(0.0, None))

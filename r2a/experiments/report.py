@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Mapping, Sequence
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,7 @@ def summarise(experiment: Experiment, groups: Groups) -> list[Record]:
     records, digits = [], 4 if in_percent(experiment) else 3
     for (values, arm), runs in groups.items():
         first = runs[0]
-        names = (ALL, *next(iter(first["per_task"].values()))) if experiment.by_task else (ALL,)
+        names = (ALL, *tasks_of(first)) if experiment.by_task else (ALL,)
         for (read, source), task in product((experiment.arms[arm].sources or {"": ""}).items(), names):
             record = {"arm": arm, "scale": first["scale"], **dict(zip(experiment.axes, values, strict=True))}
             record |= ({"retrieval": read} if read else {}) | ({"task": task} if experiment.by_task else {})
@@ -114,7 +114,8 @@ def summarise(experiment: Experiment, groups: Groups) -> list[Record]:
 
 def over_games(experiment: Experiment, groups: Groups) -> list[Record]:
     """One record per arm over all games that every arm has been run on, in parts of one arm's mean score."""
-    places, arms = sorted({place for place, _ in groups}), [arm for arm in experiment.arms if any_of(groups, arm)]
+    places, done = sorted({place for place, _ in groups}), {arm for _, arm in groups}
+    arms = [arm for arm in experiment.arms if arm in done]
     if experiment.unit not in arms:
         return []
     shared = [place for place in places if all((place, arm) in groups for arm in arms)]
@@ -128,11 +129,6 @@ def over_games(experiment: Experiment, groups: Groups) -> list[Record]:
         seeds = {"seeds": min(map(len, scores)), "env_steps": first.get("env_steps")}
         records.append({**about, **seeds, **found, "iqm": found["mean"]})
     return records
-
-
-def any_of(groups: Groups, arm: str) -> bool:
-    """Whether any run is of an arm."""
-    return any(arm == found for _, found in groups)
 
 
 def rounded(values: Mapping[str, float | None], digits: int) -> dict[str, float | None]:
@@ -156,12 +152,10 @@ def shown(value: float | None, percent: bool, digits: int = 1) -> str:
     return "-" if value is None else f"{100 * value:.{digits}f} %" if percent else f"{value:.{digits}f}"
 
 
-def shown_interval(record: Record, percent: bool) -> str:
+def shown_interval(record: Record, percent: bool, digits: int = 1) -> str:
     """The ends of a record's interval in a table."""
-    if record["low"] is None:
-        return "-"
-    low, high = (100 * record[end] if percent else record[end] for end in ("low", "high"))
-    return f"{low:.1f} to {high:.1f}" + (" %" if percent else "")
+    low, high = (shown(record.get(end), percent, digits) for end in ("low", "high"))
+    return low if low == "-" else f"{low.removesuffix(' %')} to {high}"
 
 
 def table(experiment: Experiment, records: Sequence[Record], scale: str) -> str:
@@ -196,12 +190,11 @@ def games_table(experiment: Experiment, records: Sequence[Record]) -> str:
     found = [record for record in records if ALL in (record[axis] for axis in experiment.axes)]
     if not found:
         return ""
-    lines = [
-        [f"all games, in parts of {experiment.arms[experiment.unit].label}'s mean", "IQM", "95 % interval", "seeds"]
-    ]
+    unit = f"all games, in parts of {experiment.arms[experiment.unit].label}'s mean"
+    lines = [[unit, "IQM", "95 % interval", "seeds"]]
     for record in found:
-        ends = "-" if record["low"] is None else f"{record['low']:.2f} to {record['high']:.2f}"
-        lines.append([experiment.arms[record["arm"]].label, f"{record['iqm']:.2f}", ends, str(record["seeds"])])
+        scores = [shown(record["iqm"], False, 2), shown_interval(record, False, 2)]
+        lines.append([experiment.arms[record["arm"]].label, *scores, str(record["seeds"])])
     return markdown(lines)
 
 
@@ -215,7 +208,7 @@ def task_table(experiment: Experiment, groups: Groups) -> str:
     covers = " (covered)" if "fraction" in first else ""
     place = ", ".join(axis.name(value) for axis, value in zip(experiment.axes.values(), last, strict=True))
     lines = [[f"{experiment.score}{covers} at {place}", *(experiment.arms[arm].short for arm in arms)]]
-    for task, label in experiment.task_names(list(next(iter(first["per_task"].values())))).items():
+    for task, label in experiment.task_names(tasks_of(first)).items():
         cells = []
         for runs in (groups[last, arm] for arm in arms):
             cell = f"{100 * np.mean([score_of(run, task) for run in runs]):.0f} %"
@@ -225,10 +218,10 @@ def task_table(experiment: Experiment, groups: Groups) -> str:
     return markdown(lines)
 
 
-def arms_of(experiment: Experiment) -> Iterator[tuple[str, str, str]]:
+def arms_of(experiment: Experiment) -> list[tuple[str, str, str]]:
     """Every arm with its label and colour."""
-    for (name, arm), colour in zip(experiment.arms.items(), np.resize(COLOURS, len(experiment.arms)), strict=True):
-        yield name, arm.label, str(colour)
+    coloured = zip(experiment.arms.items(), cycle(COLOURS), strict=False)
+    return [(name, arm.label, colour) for (name, arm), colour in coloured]
 
 
 def plot_curves(experiment: Experiment, groups: Groups, records: Sequence[Record], x: str) -> Figure:
@@ -238,10 +231,8 @@ def plot_curves(experiment: Experiment, groups: Groups, records: Sequence[Record
     places = [tuple(reversed(place)) for place in product(*reversed(values))]  # the first axis runs along a row
     columns = len(values[0]) if len(axes) > 1 else min(len(places), 4)
     rows = -(-len(places) // columns)
-    figure = Figure(
-        figsize=(columns * (3.6 if columns > 2 else 4.6 if columns == 2 else 6.0), 0.9 + 2.9 * rows),
-        layout="constrained",
-    )
+    width = {1: 6.0, 2: 4.6}.get(columns, 3.6)
+    figure = Figure(figsize=(columns * width, 0.9 + 2.9 * rows), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False, sharey=experiment.bounds[1] is not None)
     for panel, place in zip(panels.flat, places, strict=False):
         names = zip(experiment.axes.values(), place, strict=True)

@@ -22,7 +22,7 @@ from r2a.training.runs import read_config, run_config, settle
 from r2a.training.train import train
 
 Settings = Mapping[str, Any]
-"""Values of settings by their dotted paths."""
+"""Values of settings by their dotted paths, as `override` takes them."""
 SEED_OF_FINAL_EVALUATION = 10_000
 """Added to a run's seed: its last episodes are none of those in its curve."""
 
@@ -51,9 +51,9 @@ def evaluation_of(config: RunConfig, final_evaluation: Settings) -> dict[str, An
     return asdict(override(config, final_evaluation).evaluation)
 
 
-def same_evaluation(result: Mapping[str, Any], wanted: dict[str, Any]) -> bool:
+def same_evaluation(result: Mapping[str, Any], config: RunConfig, final_evaluation: Settings) -> bool:
     """Whether a result was evaluated in that way; older ones do not say all of it."""
-    found = result.get("evaluation", {})
+    wanted, found = evaluation_of(config, final_evaluation), result.get("evaluation", {})
     as_json = {name: list(value) if isinstance(value, tuple) else value for name, value in wanted.items()}
     return all(value in (as_json.get(name, value), wanted.get(name, value)) for name, value in found.items())
 
@@ -62,9 +62,13 @@ def train_and_evaluate(
     config: RunConfig, folder: Path, source: str, final_evaluation: Settings, seed: int
 ) -> dict[str, Any]:
     """Train (or go on training) a run in its folder, evaluate it with other settings; the result."""
-    learn = _learn_online if config.is_online else _learn_offline
-    found = learn(config, folder, source, final_evaluation, seed)
-    return found | {"evaluation": evaluation_of(config, final_evaluation)}
+    run = OnlineRun(config, folder.parent) if config.is_online else OfflineRun(config, find_dataset(source))
+    train(run, folder, resume=(folder / CONFIG).is_file())
+    closer, lines = override(run.config, final_evaluation), read_metrics(folder)
+    seed += SEED_OF_FINAL_EVALUATION
+    found = _online(run, closer, lines, seed) if isinstance(run, OnlineRun) else _offline(run, closer, lines, seed)
+    shared = {"config": asdict(run.config), "evaluation": asdict(closer.evaluation)}
+    return {"parameters": parameter_count(run.agent), **found, **shared}
 
 
 def evaluate_run(folder: Path, read_from: str, changes: Settings, seed: int) -> dict[str, Any]:
@@ -75,26 +79,20 @@ def evaluate_run(folder: Path, read_from: str, changes: Settings, seed: int) -> 
     return {"mean": played.mean(), **_by_score({source: played}, config.data.tasks, source)}
 
 
-def _learn_offline(config: RunConfig, folder: Path, source: str, final: Settings, seed: int) -> dict[str, Any]:
-    run = OfflineRun(config, find_dataset(source))
-    train(run, folder, resume=(folder / CONFIG).is_file())
-    config, closer = run.config, override(run.config, final)
-    key = jax.random.key(SEED_OF_FINAL_EVALUATION + seed)
-    played = {read: evaluate(run.agent, run.data, closer, read, key) for read in sources_to_evaluate(config)}
-    lines = [line for line in read_metrics(folder) if f"eval/{next(iter(played))}" in line]
-    columns = ["step", "time/train_seconds", *(f"eval/{read}" for read in played)]
-    weight = next(iter(played.values())).weight
-    shares = {} if weight is None else {"weight": [[round(float(share), 4) for share in row] for row in weight]}
+def _offline(run: OfflineRun, closer: RunConfig, lines: list[dict[str, Any]], seed: int) -> dict[str, Any]:
+    key = jax.random.key(seed)
+    played = {read: evaluate(run.agent, run.data, closer, read, key) for read in sources_to_evaluate(run.config)}
+    scores, first = [f"eval/{read}" for read in played], next(iter(played.values()))
+    lines = [line for line in lines if scores[0] in line]
+    shares = [] if first.weight is None else [[round(float(share), 4) for share in row] for row in first.weight]
     return {
-        "parameters": parameter_count(run.agent),
         "dataset": run.saved["dataset"],
-        "learner_steps": config.steps,
+        "learner_steps": run.config.steps,
         "wall_seconds": lines[-1]["time/train_seconds"],
         "final": {read: found.mean() for read, found in played.items()},
-        "curve": {column: [line[column] for line in lines] for column in columns},
-        "config": asdict(config),
-        **_by_score(played, config.data.tasks),
-        **shares,
+        "curve": {name: [line[name] for line in lines] for name in ("step", "time/train_seconds", *scores)},
+        **_by_score(played, run.config.data.tasks),
+        **({"weight": shares} if shares else {}),
     }
 
 
@@ -107,25 +105,18 @@ def _by_score(played: Mapping[Any, Evaluation], names: tuple[str, ...], only: st
     return found
 
 
-def _learn_online(config: RunConfig, folder: Path, source: str, final: Settings, seed: int) -> dict[str, Any]:
-    run = OnlineRun(config, folder.parent)
-    train(run, folder, resume=(folder / CONFIG).is_file())
-    closer = replace(override(config, final), seed=SEED_OF_FINAL_EVALUATION + seed)
-    played = evaluate_online(run.agent, run.encoded, closer)
-    lines = read_metrics(folder)
-    main = f"eval/{played.names[0]}"
-    evaluations = [line for line in lines if main in line]
-    columns = {"step": "step", "seconds": "time/train_seconds", "score": main}
+def _online(run: OnlineRun, closer: RunConfig, lines: list[dict[str, Any]], seed: int) -> dict[str, Any]:
+    played = evaluate_online(run.agent, run.encoded, replace(closer, seed=seed))
+    columns = {"step": "step", "seconds": "time/train_seconds", "score": f"eval/{played.names[0]}"}
+    evaluations = [line for line in lines if columns["score"] in line]
     return {
-        "parameters": parameter_count(run.agent),
-        "env_steps": config.steps,
+        "env_steps": run.config.steps,
         "updates": lines[-1]["rl/updates"],
         "wall_seconds": lines[-1]["time/train_seconds"],
         "final": {name: played.mean(name) for name in played.names},
         "final_scores": [round(float(score), 3) for score in played.scores[0, 0, :, 0]],
         "curve": {name: [line[column] for line in evaluations] for name, column in columns.items()},
         "training": training_curve(lines),
-        "config": asdict(config),
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from r2a.agents.agent import parameter_count
 from r2a.agents.build import build_agent
-from r2a.config import RetrievalConfig, override
+from r2a.config import HeadConfig, RetrievalConfig, override
 from r2a.environments.babyai import COMPOSITIONAL, LEVEL_NAMES
 from r2a.environments.registry import load_features
 from r2a.experiments import atari, babyai, causalworld, gridroboman, minatar
@@ -127,3 +127,11 @@ def test_what_ra_r2d2_reads_with_is_what_the_config_says():
     queries = replace(minatar.LAPTOP, agent=replace(agent, retrieval=replace(agent.retrieval, variant="agent_query")))
     assert arm(queries, "ra_r2d2") == queries
     assert arm(queries, "r2d2").agent.retrieval.variant == "none"
+
+
+def test_later_changes_prevail_over_earlier_ones_field_by_field():
+    first = {"agent.retrieval": {"slots": 3, "key_size": 5}, "agent.head.hidden": (7,)}
+    changed = override(minatar.LAPTOP, first, {"agent.retrieval.slots": 2, "agent.head": HeadConfig(attention_heads=1)})
+    assert (changed.agent.retrieval.slots, changed.agent.retrieval.key_size) == (2, 5)
+    assert changed.agent.head == HeadConfig(attention_heads=1)  # a whole section replaces what was said of it before
+    assert changed == override(minatar.LAPTOP, {**first, "agent.retrieval.slots": 2, "agent.head": changed.agent.head})
