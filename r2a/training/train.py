@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import optax
 
@@ -78,7 +78,12 @@ def train(
     try:
         _go_on(run, Path(folder), resume, watch, tensorboard)
     except NotFiniteError as broken:
-        _keep_offending(broken, folder, run.saved)
+        # What led there is kept; the last checkpoint is left as it is.
+        kept = save_checkpoint(Path(folder) / OFFENDING, broken.batch, step=broken.update, config=run.saved)
+        raise UserError(
+            f"{broken.name} became {broken.value} in update {broken.update}; the run has stopped, its last good state "
+            f"is kept in {folder}, and the batch that led there in {kept}: try a lower learner.learning-rate."
+        ) from broken
     finally:
         run.close()
     return run
@@ -116,12 +121,3 @@ def _go_on(run: Run, folder: Path, resume: bool, watch: Callable[[Progress], Non
             watch(Progress(done, (done - before) / turn_seconds, metrics))
             if stop.requested and run.fresh and not last:
                 raise Interrupted
-
-
-def _keep_offending(broken: NotFiniteError, folder: str | Path, saved: Mapping[str, Any]) -> NoReturn:
-    """Keep what led to a metric that is no number, and stop; the last checkpoint is left as it is."""
-    kept = save_checkpoint(Path(folder) / OFFENDING, broken.batch, step=broken.update, config=saved)
-    raise UserError(
-        f"{broken.name} became {broken.value} in update {broken.update}; the run has stopped, its last good state "
-        f"is kept in {folder}, and the batch that led there in {kept}: try a lower learner.learning-rate."
-    ) from broken
