@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Float32, PRNGKeyArray
+from jaxtyping import Array, Float, Float32, Key
 
 from r2a.agents.agent import Agent
 from r2a.agents.build import build_agent
@@ -33,10 +34,9 @@ def observation_shape(config: RunConfig, spec: EnvSpec) -> tuple[int, ...]:
     return (config.replay.stack, *shape) if config.replay.stack > 1 else shape
 
 
-def run_keys(seed: int) -> tuple[PRNGKeyArray, PRNGKeyArray, PRNGKeyArray]:
+def run_keys(seed: int) -> Key[Array, "3"]:
     """Keys for the first parameters, for learning, and for acting."""
-    agent_key, run_key, act_key = jax.random.split(jax.random.key(seed), 3)
-    return agent_key, run_key, act_key
+    return jax.random.split(jax.random.key(seed), 3)
 
 
 def initial_state(config: RunConfig, spec: EnvSpec) -> LearnerState:
@@ -93,16 +93,17 @@ def _generator(config: RunConfig, purpose: int, number: int) -> np.random.Genera
     return np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(purpose, number)))
 
 
+@dataclass(eq=False)
 class NotFiniteError(Exception):
-    """A learner step had a loss or another metric that is no number."""
+    """A learner step had a loss or another metric that is no number; it may travel from the learner's process."""
 
-    def __init__(self, name: str, value: float, batch: LearningBatch, update: int):
-        super().__init__(f"{name} became {value}")
-        self.name, self.value, self.batch, self.update = name, value, batch, update
+    name: str
+    value: float
+    batch: LearningBatch
+    update: int
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """It may have to travel from the learner's process."""
-        return type(self), (self.name, self.value, self.batch, self.update)
+    def __str__(self) -> str:
+        return f"{self.name} became {self.value}"
 
 
 class Learner:
@@ -147,7 +148,20 @@ class StoredStates(NamedTuple):
 
 def sequences_of(sampled: Sampled, burn_in: int, states: StoredStates) -> Sequence:
     """The sequences [n] that were drawn, to learn from."""
-    frames = _frames_of(sampled)
+
+    def shifted(before: np.ndarray, during: np.ndarray) -> Array:
+        return jnp.concatenate([jnp.asarray(before)[:, None], jnp.asarray(during)], axis=1)
+
+    first = sampled.is_first
+    action = shifted(sampled.previous_action, sampled.action)
+    reward = shifted(sampled.previous_reward, sampled.reward)
+    frames = Frames(
+        observation=jnp.asarray(sampled.observation),
+        instruction=jnp.zeros((len(first), 0), jnp.uint8),
+        previous_action=jnp.where(first, -1, action),
+        previous_reward=jnp.where(first, 0.0, reward),
+        is_first=jnp.asarray(first),
+    )
     return Sequence(
         frames,
         action=jnp.asarray(sampled.action[:, burn_in:]),
@@ -190,21 +204,4 @@ def learning_batch(learnt: Sampled, read: Sampled | None, burn_in: int, states: 
         one_task(sequences_of(learnt, burn_in, states)),
         None if read is None else one_task(trajectories_of(read, states)),
         importance=jnp.asarray(learnt.drawn.weight)[None],
-    )
-
-
-def _frames_of(sampled: Sampled) -> Frames:
-    first = sampled.is_first
-
-    def shifted(before: Array, during: Array) -> Array:
-        return jnp.concatenate([before[:, None], during], axis=1)
-
-    action = shifted(jnp.asarray(sampled.previous_action), jnp.asarray(sampled.action))
-    reward = shifted(jnp.asarray(sampled.previous_reward), jnp.asarray(sampled.reward))
-    return Frames(
-        observation=jnp.asarray(sampled.observation),
-        instruction=jnp.zeros((len(first), 0), jnp.uint8),
-        previous_action=jnp.where(first, -1, action),
-        previous_reward=jnp.where(first, 0.0, reward),
-        is_first=jnp.asarray(first),
     )

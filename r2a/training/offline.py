@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -130,9 +128,10 @@ class OfflineRun:
                 metrics |= {f"eval/{source}/{name}": float(value) for name, value in per_task}
         return metrics
 
-    def save(self, folder: str | Path, saved: Mapping[str, Any], seconds: float, previous: Path | None) -> Path:
+    def save(self, folder: str | Path, seconds: float, previous: Path | None) -> Path:
         """The learner of this moment."""
-        return save_checkpoint(folder, self.state, step=self.steps, config=saved, extra={"train_seconds": seconds})
+        extra = {"train_seconds": seconds}
+        return save_checkpoint(folder, self.state, step=self.steps, config=self.saved, extra=extra)
 
     def restore(self, checkpoint: Path) -> float:
         """Go on where a run of the same settings was saved; returns its seconds of training."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -53,7 +53,7 @@ class Run(Protocol):
         """Metrics of whole episodes that the agent plays as it is now."""
         ...
 
-    def save(self, folder: str | Path, saved: Mapping[str, Any], seconds: float, previous: Path | None) -> Path:
+    def save(self, folder: str | Path, seconds: float, previous: Path | None) -> Path:
         """Write a checkpoint; `previous` is the one before, if any."""
         ...
 
@@ -117,7 +117,7 @@ def _go_on(run: Run, folder: Path, resume: bool, watch: Callable[[Progress], Non
             if run.fresh and (done % config.checkpoint_every == 0 or last or stop.requested):
                 writer.sync()
                 refuse_nan({"the norm of the parameters": float(optax.tree.norm(run.agent))}, done, folder)
-                newest = run.save(folder, run.saved, seconds, newest)
+                newest = run.save(folder, seconds, newest)
             watch(Progress(done, (done - before) / turn_seconds, metrics))
             if stop.requested and run.fresh and not last:
                 raise Interrupted

@@ -303,11 +303,11 @@ def test_two_collections_do_not_share_a_folder(name, tmp_path):
     assert problems
 
 
-def shard_task(folder: Path, **changes) -> ShardTask:
+def shard_task(folder: Path, start: int = 0, count: int = 2, **changes) -> ShardTask:
     """Some of BabyAI's first level."""
-    settings = {"env": BabyAISettings(max_steps=20), "expert": world_of("babyai").collect.expert, "task": "GoToObj"}
-    more = {"number": 0, "start": 0, "noise": (0.0, 0.0), "seed": 0, "limit_seconds": 10.0}
-    return ShardTask(str(folder), "babyai", **{**settings, **more, **changes})
+    settings = {"env": BabyAISettings(max_steps=20), "ladder": (0.0,), "seed": 0, "limit_seconds": 10.0}
+    config = replace(world_of("babyai").collect, **{**settings, **changes})
+    return ShardTask(folder, "babyai", config, "GoToObj", range(start, start + count))
 
 
 def test_dropped_seeds_are_counted_by_reason(tmp_path, monkeypatch):
@@ -334,7 +334,7 @@ def test_dropped_seeds_are_counted_by_reason(tmp_path, monkeypatch):
 
     monkeypatch.setattr(collecting, "play", lost)
     with pytest.raises(UserError, match=r"GoToObj gave no episode with 200 seeds at noise 0\.5"):
-        play_shard(shard_task(tmp_path, start=50, noise=(0.5,)))
+        play_shard(shard_task(tmp_path, start=50, count=1, ladder=(0.5,)))
 
 
 def test_a_damaged_shard_is_named(tmp_path):
@@ -365,7 +365,7 @@ def play_with_an_endless_bot(folder):
     Expert.make_bot, collecting.MOST_ATTEMPTS = EndlessBot, 2
     dropped: Counter[str] = Counter()
     try:
-        play_expert(shard_task(Path(folder), limit_seconds=0.2), 0, 0.0, dropped)
+        play_expert(shard_task(Path(folder), limit_seconds=0.2), 0, dropped)
     except UserError as error:
         raise UserError(f"{dict(dropped)}: {error}") from error
 

@@ -200,9 +200,9 @@ def test_a_run_that_was_saved_goes_on_as_if_it_had_not_stopped(name, tmp_path):
         whole.turn()
     for _ in range(5):
         cut.turn()
-    first = cut.save(tmp_path, {}, 1.0, None)
+    first = cut.save(tmp_path, 1.0, None)
     cut.turn()
-    second = cut.save(tmp_path, {}, 2.0, first)
+    second = cut.save(tmp_path, 2.0, first)
     resumed = OnlineRun(config)
     assert resumed.restore(second) == 2.0
     for _ in range(3):
@@ -217,7 +217,7 @@ def test_a_run_that_was_saved_goes_on_as_if_it_had_not_stopped(name, tmp_path):
 def test_damaged_games_are_noticed(tmp_path):
     run = OnlineRun(variant("none"))
     run.turn()
-    checkpoint = run.save(tmp_path, {}, 0.0, None)
+    checkpoint = run.save(tmp_path, 0.0, None)
     damaged = bytearray((checkpoint / GAMES).read_bytes())
     damaged[-1] ^= 1
     (checkpoint / GAMES).write_bytes(bytes(damaged))

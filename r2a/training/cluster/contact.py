@@ -58,7 +58,7 @@ class Pulse:
 
     def stopped(self, who: Any, process: Any) -> bool:
         """Whether a process, which `who` tells from all others, has not answered for too long."""
-        question, since = self.asked.pop(who, None) or (process.alive.remote(), time.monotonic())
+        question, since = self.asked.pop(who, None) or (process.__ray_ready__.remote(), time.monotonic())
         if ray.wait([question], timeout=0)[0]:  # with an error, if it has died: others hear of that anyway
             return False
         self.asked[who] = question, since

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,10 @@ import ray
 
 from r2a.agents.agent import Agent
 from r2a.config import RunConfig
-from r2a.data.replay import SequenceIds
-from r2a.data.replay_files import load_replay, save_replay
+from r2a.data.replay import SequenceReplay
 from r2a.environments.api import EnvSpec
 from r2a.environments.registry import make
-from r2a.training.learning import Batch, Learner, draw, draw_to_read, run_keys
+from r2a.training.learning import Learner, draw, draw_to_read, run_keys
 from r2a.training.online import Actors, Chunk, epsilon_ladder, load_learner, make_replay, mean_metrics
 from r2a.training.rollout import Finished
 from r2a.types import EncodedBatch, LearnerState
@@ -34,10 +34,6 @@ class Player:
         self.key = jax.random.fold_in(jax.random.fold_in(run_keys(config.seed)[2], number), life)
         self.actors: Actors | None = None
 
-    def alive(self) -> bool:
-        """Answered in a thread of its own, whatever else is going on."""
-        return True
-
     def play(self, agent: Agent, encoded: EncodedBatch | None, turn: int) -> tuple[list[Finished], Chunk]:
         """One turn: the episodes that came to their end, and all that was done."""
         if self.actors is None:
@@ -51,33 +47,17 @@ class ReplayServer:
     """The replay, for all the others."""
 
     def __init__(self, config: RunConfig, spec: EnvSpec, state_size: int, scratch: Path | None):
-        self.config = config
         self.replay = make_replay(config, spec, state_size, scratch)
 
-    def add(self, *chunks: Chunk | None) -> tuple[int, bool]:
-        """Write a turn; of players that are away, nothing. Returns how many sequences are new, and whether to learn."""
-        ready = self.replay.add(*put_together(list(chunks)))
-        return len(ready.numbers), self.replay.ready
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What the function gives of the replay."""
+        return function(self.replay, *arguments)
 
-    def draw(self, number: int) -> Batch:
-        """What the learner's step of that number sees."""
-        return draw(self.replay, self.config, number)
 
-    def draw_to_read(self, number: int) -> Any:
-        """What players read."""
-        return draw_to_read(self.replay, self.config, number)
-
-    def update_priorities(self, ids: SequenceIds, priorities: np.ndarray) -> None:
-        """Of sequences that were learnt from."""
-        self.replay.update_priorities(ids, priorities)
-
-    def save(self, folder: Path, previous: Path | None) -> None:
-        """Write the replay of this moment."""
-        save_replay(self.replay, folder, previous)
-
-    def load(self, folder: Path) -> None:
-        """Be the replay that was saved."""
-        load_replay(self.replay, folder)
+def add_chunks(replay: SequenceReplay, *chunks: Chunk | None) -> tuple[int, bool]:
+    """Write a turn; of players that are away, nothing. Returns how many sequences are new, and whether to learn."""
+    ready = replay.add(*put_together(list(chunks)))
+    return len(ready.numbers), replay.ready
 
 
 class LearnerServer:
@@ -91,24 +71,20 @@ class LearnerServer:
             self.learner.state, extra = load_learner(checkpoint, self.learner.state)
             self.updates = extra["updates"]
 
-    def alive(self) -> bool:
-        """Answered in a thread of its own, once all is loaded."""
-        return True
-
     def learn(self, count: int, turn: int) -> tuple[tuple[int, int, dict[str, float]], Agent, EncodedBatch | None]:
         """Some updates, each drawn while the one before is done; then what players need for their next turn."""
         metrics = []
-        coming: Any = self.replay.draw.remote(self.updates) if count else None
+        coming: Any = self.replay.call.remote(draw, self.config, self.updates) if count else None
         for i in range(count):
             drawn: Any = ray.get(coming)
             if i + 1 < count:
-                coming = self.replay.draw.remote(self.updates + 1)
+                coming = self.replay.call.remote(draw, self.config, self.updates + 1)
             step, priority = self.learner.update(drawn)
-            self.replay.update_priorities.remote(drawn.learnt.drawn.ids, priority)
+            self.replay.call.remote(SequenceReplay.update_priorities, drawn.learnt.drawn.ids, priority)
             self.updates += 1
             metrics.append(step)
         if self.drawn_at < 0 or turn % self.config.acting.refresh_turns == 0:
-            read: Any = ray.get(self.replay.draw_to_read.remote(turn))
+            read: Any = ray.get(self.replay.call.remote(draw_to_read, self.config, turn))
             self.encoded = jax.tree.map(np.asarray, self.learner.encode(read))
             self.drawn_at = turn
         agent = jax.tree.map(np.asarray, self.learner.agent)

@@ -6,53 +6,35 @@ turn behind, which is what holds the ratio of samples to inserts. Parameters tra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import numpy as np
 import ray
 from ray.exceptions import RayActorError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from r2a.agents.agent import Agent
 from r2a.config import RunConfig
-from r2a.data.replay import SequenceIds, ring_sizes
+from r2a.data.replay import ring_sizes
+from r2a.data.replay_files import load_replay, save_replay
 from r2a.environments.registry import spec_of
 from r2a.errors import UserError
 from r2a.training.cluster.contact import Pulse, answer, connect, process_settings
-from r2a.training.cluster.processes import LearnerServer, Player, ReplayServer
+from r2a.training.cluster.processes import LearnerServer, Player, ReplayServer, add_chunks
 from r2a.training.course import Turn
 from r2a.training.learning import Learner
-from r2a.training.online import (
-    REPLAY,
-    Counts,
-    evaluation_metrics,
-    load_learner,
-    pace_and_scores,
-    replay_before,
-    save_run,
-    updates_due,
-)
+from r2a.training.online import REPLAY, ActingRun, load_learner, replay_before
 from r2a.training.rollout import Finished
 from r2a.types import EncodedBatch, LearnerState
-
-
-class Played(NamedTuple):
-    """What a player did in a turn: episodes that came to their end, and where all of it is."""
-
-    finished: list[Finished]
-    chunk: Any
-
 
 SEE_LOGS = "Ray keeps their logs in /tmp/ray/session_latest/logs."
 ROUNDS = 3
 """So many times may all players, or the learner, die before they have done anything."""
 
 
-class ClusterRun:
+class ClusterRun(ActingRun):
     """An online run whose parts are Ray's actors."""
 
     def __init__(
@@ -73,8 +55,8 @@ class ClusterRun:
             raise UserError(
                 f"acting.num-envs is {config.acting.num_envs}, but it must be a multiple of players = {players}."
             )
-        self.config, self.players_count, self._pulse = config, players, Pulse(patience)
-        self.saved = {"config": asdict(config)}
+        super().__init__(config)
+        self._pulse = Pulse(patience)
         self.spec = spec_of(config.environment, config.env)
         # What the replay's process would refuse is refused here, where it can be said in a sentence.
         ring_sizes(config.replay, config.acting.num_envs)
@@ -98,23 +80,16 @@ class ClusterRun:
         }
         self._at_home: dict[str, Any] = {**self._as_actor, "scheduling_strategy": here, "max_concurrency": 1}
         self._as_learner = {**self._at_home, "max_concurrency": 2}
-        self.counts = Counts()
         self.newest: Path | None = None
         self.replaced = {"players": 0, "learners": 0}
         self._deaths = 0
         state_size = Learner(config, self.spec).stored_states.size
-        self.replay: Any = ray.remote(**self._at_home)(ReplayServer).remote(
-            config, self.spec, state_size, scratch and scratch.absolute()
-        )
+        replay: Any = ray.remote(**self._at_home)(ReplayServer)
+        self.replay = replay.remote(config, self.spec, state_size, scratch and scratch.absolute())
         self.learner = self._new_learner()
         self.lives = [0] * players
         self.players = [self._new_player(number) for number in range(players)]
         self._begin()
-
-    @property
-    def steps(self) -> int:
-        """Steps of all environments together so far."""
-        return self.counts.turns * self.config.from_replay.steps_per_turn
 
     @property
     def fresh(self) -> bool:
@@ -135,29 +110,20 @@ class ClusterRun:
         """Collect what was played, have it kept, and let playing and learning go on at the same time."""
         before, played = self.counts, self._collect()
         # Of what was read in this turn: when it was drawn, the turn before the one before had just ended.
-        age = {
-            "retrieval/age": float((self.counts.turns + 1 - self._drawn_at) * self.config.from_replay.steps_per_turn)
-        }
-        metrics = self._unreported | self._learnt() | (age if self.config.agent.retrieval.reads else {})
+        age = float((before.turns + 1 - self._drawn_at) * self.config.from_replay.steps_per_turn)
+        metrics = self._unreported | self._learnt()
+        metrics |= {"retrieval/age": age} if self.config.agent.retrieval.reads else {}
         self._unreported = {}
         # What was done goes from the players to the replay; this process has but the address of it.
-        new, ready = self._of_replay(self.replay.add.remote(*(player and player.chunk for player in played)))
-        turns, sequences = self.counts.turns + 1, self.counts.sequences + new
-        self.counts = self.counts._replace(turns=turns, sequences=sequences)
-        finished = [episode for player in played if player is not None for episode in player.finished]
-        self._learn(updates_due(self.config, self.counts) if ready else 0)
+        new, ready = self._of_replay(add_chunks, *(player and player[1] for player in played))
+        sequences = self.counts.sequences + new
+        self.counts = self.counts._replace(turns=before.turns + 1, sequences=sequences)
+        self._learn(self.updates_due() if ready else 0)
         self._play()
         metrics |= {f"rl/replaced_{name}": float(count) for name, count in self.replaced.items()}
-        learns = self.counts.updates > before.updates
-        compiled = before.turns == self._first_turn or (learns and not self._learnt_here)
-        self._learnt_here = self._learnt_here or learns
-        return Turn(metrics | pace_and_scores(self.config, self.counts, finished), compiled)
+        return self.ended_turn(before, metrics, [episode for player in played if player for episode in player[0]])
 
-    def evaluate(self) -> dict[str, float]:
-        """Scores of whole episodes, played in this process."""
-        return evaluation_metrics(self.agent, self.encoded, self.config)
-
-    def save(self, folder: str | Path, saved: Mapping[str, Any], seconds: float, previous: Path | None) -> Path:
+    def save(self, folder: str | Path, seconds: float, previous: Path | None) -> Path:
         """Learner, replay and counts of this moment, in one checkpoint; the games begin anew after a resume."""
         self._unreported = self._learnt()
         try:
@@ -168,12 +134,11 @@ class ClusterRun:
         state = state._replace(key=jax.random.wrap_key_data(state.key))
 
         def attach(partial: Path) -> None:
-            where = (partial / REPLAY).absolute()
             before = replay_before(previous)
-            self._of_replay(self.replay.save.remote(where, None if before is None else before.absolute()))
+            self._of_replay(save_replay, (partial / REPLAY).absolute(), before and before.absolute())
 
         # As in one process, but without the games: either can go on with what the other has saved.
-        self.newest = save_run(folder, (state, ()), self.steps, saved, seconds, self.counts, attach).absolute()
+        self.newest = self.save_with(folder, (state, ()), seconds, attach).absolute()
         return self.newest
 
     def restore(self, checkpoint: Path) -> float:
@@ -182,12 +147,12 @@ class ClusterRun:
         ray.kill(self.learner)
         self.learner = self._new_learner()
         _, extra = load_learner(checkpoint, Learner(self.config, self.spec).state)
-        self.counts = Counts(*(extra[name] for name in Counts._fields))
-        self._of_replay(self.replay.load.remote(self.newest / REPLAY))
+        seconds = self.restore_counts(extra)
+        self._of_replay(load_replay, self.newest / REPLAY)
         for number in range(len(self.players)):
             self._replace(number, life=1 + self.counts.turns)
         self._begin()
-        return extra["train_seconds"]
+        return seconds
 
     def close(self) -> None:
         """Stop all processes of the run."""
@@ -211,7 +176,7 @@ class ClusterRun:
 
     def _new_player(self, number: int) -> Any:
         made = ray.remote(**self._as_actor)(Player)
-        return made.remote(self.config, number, self.players_count, self.lives[number])
+        return made.remote(self.config, number, len(self.lives), self.lives[number])
 
     def _replace(self, number: int, life: int | None = None) -> None:
         ray.kill(self.players[number])
@@ -231,16 +196,19 @@ class ClusterRun:
         finished, chunk = player.play.options(num_returns=2).remote(*given)
         return {finished: (number, chunk)}
 
-    def _collect(self) -> list[Played | None]:
-        """A turn of every player; None of those that have died, whose successors take part in the next turn."""
-        played: list[Played | None] = [None] * len(self.players)
+    def _collect(self) -> list[tuple[list[Finished], Any] | None]:
+        """A turn of every player: episodes that came to their end, and the address of all that was done.
+
+        None of those that have died, whose successors take part in the next turn.
+        """
+        played: list[tuple[list[Finished], Any] | None] = [None] * len(self.players)
         waiting, successors, rounds = self._playing, {}, 0
         while waiting:
             done, _ = ray.wait(list(waiting), timeout=1.0)
             for reference in done:
                 number, chunk = waiting.pop(reference)
                 try:
-                    played[number] = Played(answer(reference), chunk)
+                    played[number] = answer(reference), chunk
                 except RayActorError:
                     successors |= self._succeed(number)
             for reference, (number, _) in list(waiting.items()):
@@ -283,14 +251,14 @@ class ClusterRun:
 
     def _learner_died(self) -> None:
         """Another learner in place of one that is gone, from its last checkpoint."""
-        self._of_replay(self.replay.update_priorities.remote(*no_priorities()))  # has it died, too?
+        self._of_replay(id)  # has it died, too?
         self.replaced["learners"] += 1
         self._deaths += 1
         if self._deaths > ROUNDS:
             raise UserError(f"The learner has died {self._deaths} times without getting any further; {SEE_LOGS}")
         self.learner = self._new_learner()
         try:
-            answer(self.learner.alive.remote())
+            answer(self.learner.__ray_ready__.remote())
         except RayActorError as gone:
             raise UserError(f"The learner's process dies as soon as it starts; {SEE_LOGS}") from gone
 
@@ -301,16 +269,10 @@ class ClusterRun:
                 ray.kill(self.learner)
         return answer(reference)
 
-    def _of_replay(self, reference: Any) -> Any:
-        """The replay's answer; without the replay there is nothing to go on with."""
+    def _of_replay(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What the function gives of the replay, in its process; without the replay there is nothing to go on with."""
         try:
-            return answer(reference)
+            return answer(self.replay.call.remote(function, *arguments))
         except RayActorError as gone:
             kept = "go on from its last checkpoint with --resume" if self.newest else "it has saved nothing yet"
             raise UserError(f"The process that held the replay has died and the run has stopped; {kept}.") from gone
-
-
-def no_priorities() -> tuple[SequenceIds, np.ndarray]:
-    """Of no sequence at all: a question that a replay answers if it is alive."""
-    nothing = np.zeros(0, np.int64)
-    return SequenceIds(nothing, nothing), np.zeros(0)
