@@ -47,12 +47,10 @@ def learner_steps(
     The randomness of a step is a function of the run's key and the step's number, so a run that is cut anywhere goes
     on as if it had not been.
     """
-
     names: list[str] = []
 
-    def keys_of(step: Array) -> tuple[PRNGKeyArray, PRNGKeyArray]:
-        draw_key, update_key = jax.random.split(jax.random.fold_in(state.key, step))
-        return draw_key, update_key
+    def keys_of(step: Array) -> tuple[PRNGKeyArray, ...]:
+        return tuple(jax.random.split(jax.random.fold_in(state.key, step)))
 
     def one(state: LearnerState, given: tuple[BatchPlan, PRNGKeyArray]) -> tuple[LearnerState, Array]:
         plan, update_key = given
@@ -105,14 +103,8 @@ class OfflineRun:
     def turn(self) -> Turn:
         """The learner steps of one compiled call."""
         config = self.config
-        self.state, averages = learner_steps(
-            self.state,
-            self.data,
-            config.data,
-            config.agent.retrieval,
-            config.learner,
-            config.from_dataset.steps_per_call,
-        )
+        settings = (config.data, config.agent.retrieval, config.learner, config.from_dataset.steps_per_call)
+        self.state, averages = learner_steps(self.state, self.data, *settings)
         compiled, self._compiled = not self._compiled, True
         return Turn({name: float(value) for name, value in averages.items()}, compiled)
 

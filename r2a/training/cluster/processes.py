@@ -99,14 +99,10 @@ def put_together(chunks: list[Chunk | None]) -> Chunk:
     """Chunks of all players as one: environment after environment, and rows that not all have are not present."""
     given = [chunk for chunk in chunks if chunk is not None]
     rows, envs = max(chunk.reward.shape[1] for chunk in given), given[0].reward.shape[0]
-
-    def column(name: str) -> np.ndarray:
-        like = getattr(given[0], name)
-        whole = np.zeros((len(chunks) * envs, rows, *like.shape[2:]), like.dtype)
-        for i, chunk in enumerate(chunks):
-            if chunk is not None:
-                part = getattr(chunk, name)
-                whole[i * envs : (i + 1) * envs, : part.shape[1]] = part
-        return whole
-
-    return Chunk(*(column(name) for name in Chunk._fields))
+    shape = len(chunks) * envs, rows
+    whole = Chunk(*(np.zeros((*shape, *column.shape[2:]), column.dtype) for column in given[0]))
+    for i, chunk in enumerate(chunks):
+        if chunk is not None:
+            for column, part in zip(whole, chunk, strict=True):
+                column[i * envs : (i + 1) * envs, : part.shape[1]] = part
+    return whole

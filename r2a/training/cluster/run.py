@@ -69,23 +69,20 @@ class ClusterRun(ActingRun):
 
     def _start(self, players: int, scratch: Path | None) -> None:
         """Have all processes, and have them begin."""
-        config = self.config
         # What is saved is written by the replay's process: it has to be where the run folder is.
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         enough = ray.cluster_resources().get("CPU", 0) >= players + 2
-        self._as_actor: dict[str, Any] = {
-            "num_cpus": 1 if enough else 0,
-            "runtime_env": {"env_vars": process_settings()},
-            "max_concurrency": 2,  # one thread to work, one to say that it does
-        }
-        self._at_home: dict[str, Any] = {**self._as_actor, "scheduling_strategy": here, "max_concurrency": 1}
-        self._as_learner = {**self._at_home, "max_concurrency": 2}
+        anywhere: dict[str, Any] = {"num_cpus": int(enough), "runtime_env": {"env_vars": process_settings()}}
+        anywhere["max_concurrency"] = 2  # one thread to work, one to say that it does
+        at_home: dict[str, Any] = {**anywhere, "scheduling_strategy": here}
+        self._player_process: Any = ray.remote(**anywhere)(Player)
+        self._learner_process: Any = ray.remote(**at_home)(LearnerServer)
+        replay_process: Any = ray.remote(**{**at_home, "max_concurrency": 1})(ReplayServer)
         self.newest: Path | None = None
         self.replaced = {"players": 0, "learners": 0}
         self._deaths = 0
-        state_size = Learner(config, self.spec).stored_states.size
-        replay: Any = ray.remote(**self._at_home)(ReplayServer)
-        self.replay = replay.remote(config, self.spec, state_size, scratch and scratch.absolute())
+        state_size = Learner(self.config, self.spec).stored_states.size
+        self.replay = replay_process.remote(self.config, self.spec, state_size, scratch and scratch.absolute())
         self.learner = self._new_learner()
         self.lives = [0] * players
         self.players = [self._new_player(number) for number in range(players)]
@@ -150,7 +147,7 @@ class ClusterRun(ActingRun):
         seconds = self.restore_counts(extra)
         self._of_replay(load_replay, self.newest / REPLAY)
         for number in range(len(self.players)):
-            self._replace(number, life=1 + self.counts.turns)
+            self._replace(number, 1 + self.counts.turns)
         self._begin()
         return seconds
 
@@ -171,29 +168,27 @@ class ClusterRun(ActingRun):
         self._play()
 
     def _new_learner(self) -> Any:
-        made = ray.remote(**self._as_learner)(LearnerServer)
-        return made.remote(self.config, self.spec, self.replay, self.newest)
+        return self._learner_process.remote(self.config, self.spec, self.replay, self.newest)
 
     def _new_player(self, number: int) -> Any:
-        made = ray.remote(**self._as_actor)(Player)
-        return made.remote(self.config, number, len(self.lives), self.lives[number])
+        return self._player_process.remote(self.config, number, len(self.lives), self.lives[number])
 
-    def _replace(self, number: int, life: int | None = None) -> None:
+    def _replace(self, number: int, life: int) -> None:
         ray.kill(self.players[number])
-        self.lives[number] = self.lives[number] + 1 if life is None else life
+        self.lives[number] = life
         self.players[number] = self._new_player(number)
 
     def _play(self) -> None:
         """Have all players begin their next turn; successors that still play their first go on with that."""
         busy = {number for number, _ in self._playing.values()}
-        for number, player in enumerate(self.players):
+        for number in range(len(self.players)):
             if number not in busy:
-                self._playing |= self._playing_now(number, player)
+                self._playing |= self._playing_now(number)
 
-    def _playing_now(self, number: int, player: Any) -> dict[Any, tuple[int, Any]]:
+    def _playing_now(self, number: int) -> dict[Any, tuple[int, Any]]:
         """A player's next turn: the address of its games, with the player's number and the address of the rest."""
-        given = (self._agent, self._encoded, self.counts.turns)
-        finished, chunk = player.play.options(num_returns=2).remote(*given)
+        play = self.players[number].play.options(num_returns=2)
+        finished, chunk = play.remote(self._agent, self._encoded, self.counts.turns)
         return {finished: (number, chunk)}
 
     def _collect(self) -> list[tuple[list[Finished], Any] | None]:
@@ -225,8 +220,8 @@ class ClusterRun(ActingRun):
     def _succeed(self, number: int) -> dict[Any, tuple[int, Any]]:
         """Another player in place of one that is gone, playing already."""
         self.replaced["players"] += 1
-        self._replace(number)
-        return self._playing_now(number, self.players[number])
+        self._replace(number, self.lives[number] + 1)
+        return self._playing_now(number)
 
     def _learn(self, count: int) -> None:
         """Let the learner begin its next updates."""
