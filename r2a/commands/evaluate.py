@@ -20,7 +20,7 @@ from r2a.config import EnvSettings, RunConfig, Values
 from r2a.data.dataset import find_dataset
 from r2a.data.retrieval_batch import check_fits, load_resident
 from r2a.errors import UserError
-from r2a.training.compilation import use_compilation_cache
+from r2a.training.course import use_compilation_cache
 from r2a.training.evaluate import (
     Evaluation,
     corrupt_values,

@@ -19,8 +19,7 @@ from r2a.data.dataset import find_dataset
 from r2a.environments.registry import spec_of
 from r2a.errors import UserError
 from r2a.experiments.presets import agents, arm, preset
-from r2a.training.compilation import use_compilation_cache
-from r2a.training.course import Interrupted, Progress
+from r2a.training.course import Interrupted, Progress, use_compilation_cache
 from r2a.training.evaluate import sources_to_evaluate
 from r2a.training.metrics import read_metrics, tensorboard_is_installed
 from r2a.training.offline import OfflineRun

@@ -30,6 +30,7 @@ from r2a.training.checkpoint import load_checkpoint, save_checkpoint
 from r2a.training.course import Turn
 from r2a.training.evaluate import SEED_OF_EVALUATIONS, evaluate, sources_to_evaluate
 from r2a.training.runs import checkpoint_of, read_config, settle
+from r2a.training.train import Run
 from r2a.types import LearnerState
 
 
@@ -75,10 +76,8 @@ def initial_state(config: RunConfig, dataset: OfflineDataset) -> LearnerState:
     return start_learning(agent, config.learner, run_key)
 
 
-class OfflineRun:
-    """A run that learns from a data set (a `Run`)."""
-
-    fresh = True
+class OfflineRun(Run):
+    """A run that learns from a data set."""
 
     def __init__(self, config: RunConfig, dataset: OfflineDataset):
         """Everything that can be refused is refused here, before there is a run folder."""
@@ -129,9 +128,6 @@ class OfflineRun:
         """Go on where a run of the same settings was saved; returns its seconds of training."""
         self.state, extra = load_checkpoint(checkpoint, self.state)
         return extra["train_seconds"]
-
-    def close(self) -> None:
-        """There is nothing to let go of."""
 
 
 def load_agent(folder: str | Path, dataset: OfflineDataset, config: RunConfig | None = None) -> Agent:

@@ -24,6 +24,7 @@ from r2a.training.evaluate import evaluate_online
 from r2a.training.learning import Learner, draw, draw_to_read, run_keys
 from r2a.training.rollout import Finished, Rollout
 from r2a.training.runs import checkpoint_of, read_config
+from r2a.training.train import Run
 from r2a.types import AgentState, EncodedBatch, LearnerState
 
 GAMES = "games.safetensors"
@@ -108,27 +109,21 @@ class Actors:
     @property
     def standing(self) -> ActorState:
         """All that the next step depends on, but for the environments themselves."""
-        rollout, newest = self.rollout, self.rollout.now.observation[:, None]
-        frames = self.policy.frames
-        if frames is None:
-            frames = np.repeat(newest, self.policy.stack, axis=1)
-        frames = np.concatenate([frames[:, 1:], newest], axis=1)
-        frames[rollout.is_first] = newest[rollout.is_first]
+        rollout = self.rollout
+        frames = self.policy.look(rollout.now.observation, rollout.is_first)
         return ActorState(frames, rollout.action, rollout.reward, rollout.is_first, self.policy.state)
 
     @standing.setter
     def standing(self, standing: ActorState) -> None:
+        rollout, policy = self.rollout, self.policy
+        frames, rollout.action, rollout.reward, rollout.is_first, policy.state = standing
         # The newest frame is seen once more: it takes the place of what is shifted out.
-        self.policy.frames = np.roll(standing.frames, 1, axis=1)
-        self.policy.state = standing.agent
-        self.rollout.action, self.rollout.reward = standing.action, standing.reward
-        self.rollout.is_first = standing.is_first
+        policy.frames = np.roll(frames, 1, axis=1)
 
 
-class ActingRun:
+class ActingRun(Run):
     """What a run that learns while it acts keeps count of, in one process or on a cluster."""
 
-    agent: Agent
     encoded: EncodedBatch | None
 
     def __init__(self, config: RunConfig):
@@ -193,7 +188,7 @@ def replay_before(previous: Path | None) -> Path | None:
 
 
 class OnlineRun(ActingRun):
-    """All that changes in the course of a run (a `Run`): learner, replay, environments, and where each of them is."""
+    """All that changes in the course of a run : learner, replay, environments, and where each of them is."""
 
     def __init__(self, config: RunConfig, scratch: Path | None = None):
         """`scratch` is a folder for frames that are too many for the memory."""

@@ -38,7 +38,7 @@ class Run(Protocol):
     @property
     def fresh(self) -> bool:
         """Whether it can be saved now."""
-        ...
+        return True
 
     @property
     def agent(self) -> Agent:
@@ -63,7 +63,6 @@ class Run(Protocol):
 
     def close(self) -> None:
         """Let go of everything."""
-        ...
 
 
 def train(

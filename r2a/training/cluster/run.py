@@ -89,11 +89,6 @@ class ClusterRun(ActingRun):
         self._begin()
 
     @property
-    def fresh(self) -> bool:
-        """Whether a run can be saved: always, games are not."""
-        return True
-
-    @property
     def agent(self) -> Agent:
         """With the newest parameters that players have."""
         return ray.get(self._agent)
