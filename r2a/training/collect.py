@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections import Counter
+from collections import Counter, namedtuple
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +69,7 @@ def collect(
         done = [task for task in every if task.file.is_file()]
         left = [task for task in every if not task.file.is_file()]
         for task in chain(done, in_processes(play_shard, left, config.workers)):  # heard of as they are done
-            shard = Shard.read(task.file)
+            shard = task.read()
             watch(task.task, len(shard.length), float(shard.scores[:, -1].mean()))
         card = {name: _data_card(own, spec) for name, own in tasks.items()}
         with DatasetWriter(path, **header, provenance=origin | {"card": card}, overwrite=overwrite) as writer:
@@ -98,6 +98,10 @@ def provenance(environment: str, config: CollectConfig, names: Sequence[str]) ->
     return {"method": method, "seed": config.seed, "settings": settings, **more, "r2a": __version__}
 
 
+Shard = namedtuple("Shard", "length observation action reward terminated instruction scores noise dropped reasons")
+"""Episodes one after the other, without padding; `dropped` counts seeds that gave none, by `reasons`."""
+
+
 @dataclass(frozen=True)
 class ShardTask:
     """Which episodes of which task, and all that decides what they are."""
@@ -114,25 +118,9 @@ class ShardTask:
         """Where the shard is or will be."""
         return self.folder / f"{self.task.replace(' ', '_')}-{self.episodes.start:08d}.npz"
 
-
-class Shard(NamedTuple):
-    """Episodes one after the other, without padding; `dropped` counts seeds that gave none, by `reasons`."""
-
-    length: np.ndarray
-    observation: np.ndarray
-    action: np.ndarray
-    reward: np.ndarray
-    terminated: np.ndarray
-    instruction: np.ndarray
-    scores: np.ndarray
-    noise: np.ndarray
-    dropped: np.ndarray
-    reasons: np.ndarray
-
-    @classmethod
-    def read(cls, file: Path) -> Shard:
-        """A shard that `play_shard` wrote."""
-        return cls(**read_shard(file, cls._fields))
+    def read(self) -> Shard:
+        """The shard that `play_shard` wrote."""
+        return Shard(**read_shard(self.file, Shard._fields))
 
 
 def play_shard(task: ShardTask) -> None:
@@ -215,7 +203,7 @@ def _write(writer: DatasetWriter, tasks: Sequence[ShardTask], place: int, longes
     number = np.full(config.episodes, spec.tasks.index(tasks[0].task))
     split = assign_splits(number, config.retrieval_fraction, config.seed)
     for task in tasks:
-        writer.append(_columns(Shard.read(task.file), place, split[task.episodes], longest, spec))
+        writer.append(_columns(task.read(), place, split[task.episodes], longest, spec))
 
 
 def _columns(shard: Shard, task: int, split: np.ndarray, longest: int, spec: EnvSpec) -> dict[str, np.ndarray]:
@@ -250,7 +238,7 @@ def _data_card(tasks: Sequence[ShardTask], spec: EnvSpec) -> dict[str, Any]:
     """What came of a task; shard by shard, since all of them together may not fit in memory."""
     parts, total, dropped = [], 0.0, Counter()
     for task in tasks:
-        shard = Shard.read(task.file)
+        shard = task.read()
         parts.append((shard.length, shard.terminated, shard.scores, shard.noise))
         total += float(shard.reward.sum(dtype=np.float64))
         dropped.update(dict(zip(shard.reasons.tolist(), shard.dropped.tolist(), strict=True)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -17,8 +16,8 @@ from r2a.agents.actor import AgentPolicy, Layout, Randomness, epsilon_greedy
 from r2a.agents.agent import Agent
 from r2a.config import DataConfig, EvaluationConfig, RunConfig, Source, Values
 from r2a.data.retrieval_batch import ResidentData, draw_mixed_batch, draw_retrieval_batch, tell_task, tell_task_of
-from r2a.environments.api import Picture, Played, PureEnv, pictures
-from r2a.environments.registry import make, make_pure, spec_of, world_of
+from r2a.environments.api import Played, PureEnv
+from r2a.environments.registry import make, make_pure, world_of
 from r2a.training.rollout import Finished, View, play_all
 from r2a.training.rollout_pure import PureView, rollout_pure
 from r2a.types import EncodedBatch, Frames, RetrievalBatch
@@ -51,36 +50,31 @@ def sources_to_evaluate(config: RunConfig) -> tuple[Source, ...]:
     """What the agent is evaluated reading from, the one it was trained with first; without retrieval, it is one."""
     if not config.agent.retrieval.reads:
         return ("right",)
-    trained: dict[str, Source] = {"all_tasks": "all_tasks", "same_task": "right", "random_task": "random"}
     if config.data.retrieve_from == "all_tasks":
         return ("all_tasks",)
-    return config.evaluation.sources or (trained[config.data.retrieve_from],)
+    return config.evaluation.sources or ("right" if config.data.retrieve_from == "same_task" else "random",)
 
 
-class Readers(NamedTuple):
-    """Groups of environments [G b] that read from the same batch: from whose episodes, and the task each plays."""
+def arrange(
+    source: Source, tasks: int, evaluation: EvaluationConfig, key: PRNGKeyArray
+) -> tuple[Int[Array, "G S"], Int[np.ndarray, "G b"]]:
+    """Groups of episodes that read from the same batch: whose episodes are in it, and the task that each plays.
 
-    sources: Int[Array, "G S"]
-    task: Int[np.ndarray, "G b"]
-
-
-def arrange(source: Source, tasks: int, evaluation: EvaluationConfig, key: PRNGKeyArray) -> Readers:
-    """Who reads what; consumes `key`. Those that read from all tasks share a batch, whatever they play.
-
-    wrong: another task each time, never the played one; random: any task, as the control is trained with.
+    Consumes `key`. Those that read from all tasks share a batch, whatever they play. wrong: another task each time,
+    never the played one; random: any task, as the control is trained with.
     """
     batches, episodes = evaluation.retrieval_batches, evaluation.episodes
     if source == "all_tasks":
         everything = jnp.broadcast_to(jnp.arange(tasks), (batches, tasks))
         played = np.repeat(np.arange(tasks), episodes)
-        return Readers(everything, np.broadcast_to(played, (batches, len(played))))
+        return everything, np.broadcast_to(played, (batches, len(played)))
     own = jnp.arange(tasks)[:, None]
     read = jnp.broadcast_to(own, (tasks, batches))
     if source != "right":
         low = 1 if source == "wrong" and tasks > 1 else 0
         read = (own + jax.random.randint(key, (tasks, batches), low, tasks)) % tasks
     played = np.repeat(np.arange(tasks), batches)[:, None]
-    return Readers(read.reshape(-1, 1), np.broadcast_to(played, (tasks * batches, episodes)))
+    return read.reshape(-1, 1), np.broadcast_to(played, (tasks * batches, episodes))
 
 
 def evaluate(
@@ -94,14 +88,14 @@ def evaluate(
     tasks, reads = config.data.tasks, config.agent.retrieval.reads
     pure = None if on_host else make_pure(config.environment, config.env)
     source_key, *keys = jax.random.split(key, 5 if pure is None else 2)
-    readers = arrange(source, len(tasks), config.evaluation, source_key)
-    order = np.argsort(readers.task.ravel(), kind="stable")  # of the groups' episodes, by their tasks
+    sources, groups = arrange(source, len(tasks), config.evaluation, source_key)
+    order = np.argsort(groups.ravel(), kind="stable")  # of the groups' episodes, by their tasks
     shape = (len(tasks), config.evaluation.retrieval_batches, -1)
     if pure is not None:
         numbers = jnp.asarray([pure.spec.tasks.index(name) for name in tasks])
-        returns = _play_pure(agent, data, readers.sources, jnp.asarray(readers.task), numbers, *keys, pure, config)
+        returns = _play_pure(agent, data, sources, jnp.asarray(groups), numbers, *keys, pure, config)
         return Evaluation(pure.spec.scores, np.asarray(returns).ravel()[order].reshape(*shape, 1))
-    names, finished, read = _play_on_host(agent, data, readers, config, *keys)
+    names, finished, read = _play_on_host(agent, data, sources, groups, config, *keys)
     scores = np.stack([finished[place].scores for place in order]).reshape(*shape, len(names))
     total = read[order].reshape(len(tasks), -1, len(tasks)).sum(1) if reads else None
     weight = None if total is None else total / np.maximum(total.sum(1, keepdims=True), 1e-9)
@@ -187,22 +181,22 @@ def batch_at_test(
 
 
 def _play_on_host(
-    agent: Agent, data: ResidentData, readers: Readers, config: RunConfig, *keys: PRNGKeyArray
+    agent: Agent, data: ResidentData, sources: Array, played: np.ndarray, config: RunConfig, *keys: PRNGKeyArray
 ) -> tuple[tuple[str, ...], list[Finished], np.ndarray]:
     """The same with environments that are stepped from outside, some groups at a time if there are too many.
 
     Consumes four keys. Returns the names of the scores, the episodes, and whose data each of them gave weight to.
     """
     tasks, (batch_key, seed_key, start_key, act_key) = config.data.tasks, keys
-    memory = _memories(agent, data, readers.sources, config, batch_key)
+    memory = _memories(agent, data, sources, config, batch_key)
     first_seed = int(jax.random.randint(seed_key, (), 0, 2**30))
-    groups, rows = readers.task.shape
+    groups, rows = played.shape
     at_once = max(1, min(groups, (world_of(config.environment).max_envs or groups * rows) // rows))
     finished: list[Finished] = []
     read: list[np.ndarray] = []
     with closing(make(config.environment, config.env, at_once * rows)) as env:
         for start in range(0, groups, at_once):
-            own = readers.task[start : start + at_once].ravel()
+            own = played[start : start + at_once].ravel()
             first = start * rows
             # The last groups may be fewer: they are played with others again, whose episodes do not count.
             shown = np.resize(own, at_once * rows)
@@ -214,7 +208,7 @@ def _play_on_host(
             policy = Told(agent, part, epsilon, Randomness(act_key, start_key), layout=layout)
             policy.tasks, policy.data = jnp.asarray(shown), config.data
             episodes = [(tasks[int(task)], first_seed + int(place)) for task, place in zip(shown, places, strict=True)]
-            finished += _by_row(play_all(env, policy, episodes))[: len(own)]
+            finished += sorted(play_all(env, policy, episodes))[: len(own)]
             read.append(np.asarray(policy.read)[: len(own)])
     return env.spec.scores, finished, np.concatenate(read)
 
@@ -242,29 +236,15 @@ def _memories(
     return jax.vmap(lambda tasks, key: memory_at_test(agent, data, tasks, config, key))(sources, keys)
 
 
-def _by_row(episodes: Iterable[Finished]) -> list[Finished]:
-    return sorted(episodes, key=lambda episode: episode.row)
-
-
 def evaluate_online(agent: Agent, memory: EncodedBatch | None, config: RunConfig) -> Evaluation:
     """`evaluation.episodes` episodes side by side, the same starts every time; all read from the same memory."""
     seed, count = config.seed + SEED_OF_EVALUATIONS, config.evaluation.episodes
     with closing(make(config.environment, config.env, count)) as env:
         epsilon = np.full(count, config.evaluation.epsilon)
         policy = AgentPolicy(agent, memory, epsilon, Randomness(jax.random.key(seed)), stack=config.replay.stack)
-        finished = _by_row(play_all(env, policy, [(env.spec.tasks[0], (seed, row, 0)) for row in range(count)]))
+        finished = sorted(play_all(env, policy, [(env.spec.tasks[0], (seed, row, 0)) for row in range(count)]))
     scores = np.stack([episode.scores for episode in finished])[None, None]
     return Evaluation(env.spec.scores, scores, played=tuple(episode.episode for episode in finished))
-
-
-def video(config: RunConfig, episode: Played) -> Iterator[Picture]:
-    """The pictures of an episode that was played."""
-    return pictures(lambda count: make(config.environment, config.env, count, render=True), episode)
-
-
-def frames_per_second(config: RunConfig) -> float:
-    """How fast a video of the run's environment is shown."""
-    return spec_of(config.environment, config.env).fps
 
 
 def corrupt_values(memory: EncodedBatch | None, how: Values, key: PRNGKeyArray) -> EncodedBatch | None:

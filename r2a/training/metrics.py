@@ -51,7 +51,7 @@ def read_run_config(run_folder: PathLike) -> dict[str, Any]:
     return header["config"]
 
 
-class MetricsWriter:
+class MetricsWriter(contextlib.AbstractContextManager):
     """Appends metrics to `metrics.jsonl`, line by line without buffering, and to TensorBoard on request.
 
     Write a step's metrics before saving its checkpoint: a resume keeps the lines up to the checkpoint's step.
@@ -103,9 +103,6 @@ class MetricsWriter:
         self._file.close()
         if self._tensorboard is not None:
             self._tensorboard.close()
-
-    def __enter__(self) -> MetricsWriter:
-        return self
 
     def __exit__(self, *error: Any) -> None:
         self.close()

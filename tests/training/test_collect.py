@@ -29,7 +29,7 @@ from r2a.environments.registry import make_here, spec_of, world_of
 from r2a.environments.workers import in_processes
 from r2a.errors import UserError
 from r2a.training import collect as collecting
-from r2a.training.collect import Shard, ShardTask, collect, play_expert, play_shard
+from r2a.training.collect import ShardTask, collect, play_expert, play_shard
 from r2a.training.rollout import play
 
 
@@ -325,7 +325,7 @@ def test_dropped_seeds_are_counted_by_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(collecting, "play", stumbles)
     task = shard_task(tmp_path)
     play_shard(task)
-    shard = Shard.read(task.file)
+    shard = task.read()
     assert dict(zip(shard.reasons.tolist(), shard.dropped.tolist(), strict=True)) == {"bot lost": 2, "no mission": 1}
     assert len(shard.length) == 2
 
@@ -342,7 +342,7 @@ def test_a_damaged_shard_is_named(tmp_path):
     play_shard(task)
     task.file.write_bytes(task.file.read_bytes()[:-200])
     with pytest.raises(UserError, match=r"GoToObj-00000000.npz is damaged; remove it"):
-        Shard.read(task.file)
+        task.read()
 
 
 def test_trouble_in_a_process_is_one_sentence(tmp_path):

@@ -6,13 +6,17 @@ turn behind, which is what holds the ratio of samples to inserts. Parameters tra
 
 from __future__ import annotations
 
+import logging
+import os
+import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
 import ray
-from ray.exceptions import RayActorError
+from ray.exceptions import RayActorError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from r2a.agents.agent import Agent
@@ -21,10 +25,9 @@ from r2a.data.replay import ring_sizes
 from r2a.data.replay_files import load_replay, save_replay
 from r2a.environments.registry import spec_of
 from r2a.errors import UserError
-from r2a.training.cluster.contact import Pulse, answer, connect, process_settings
 from r2a.training.cluster.processes import LearnerServer, Player, ReplayServer, add_chunks
 from r2a.training.course import Turn
-from r2a.training.learning import Learner
+from r2a.training.learning import Learner, NotFiniteError
 from r2a.training.online import REPLAY, ActingRun, load_learner, replay_before
 from r2a.training.rollout import Finished
 from r2a.types import EncodedBatch, LearnerState
@@ -84,8 +87,9 @@ class ClusterRun(ActingRun):
         state_size = Learner(self.config, self.spec).stored_states.size
         self.replay = replay_process.remote(self.config, self.spec, state_size, scratch and scratch.absolute())
         self.learner = self._new_learner()
-        self.lives = [0] * players
-        self.players = [self._new_player(number) for number in range(players)]
+        self.lives, self.players = [0] * players, {}
+        for number in range(players):
+            self._new_player(number, 0)
         self._begin()
 
     @property
@@ -141,14 +145,14 @@ class ClusterRun(ActingRun):
         _, extra = load_learner(checkpoint, Learner(self.config, self.spec).state)
         seconds = self.restore_counts(extra)
         self._of_replay(load_replay, self.newest / REPLAY)
-        for number in range(len(self.players)):
-            self._replace(number, 1 + self.counts.turns)
+        for number in self.players:
+            self._new_player(number, 1 + self.counts.turns)
         self._begin()
         return seconds
 
     def close(self) -> None:
         """Stop all processes of the run."""
-        for actor in (*self.players, self.learner, self.replay):
+        for actor in (*self.players.values(), self.learner, self.replay):
             ray.kill(actor)
         ray.shutdown()
 
@@ -165,18 +169,17 @@ class ClusterRun(ActingRun):
     def _new_learner(self) -> Any:
         return self._learner_process.remote(self.config, self.spec, self.replay, self.newest)
 
-    def _new_player(self, number: int) -> Any:
-        return self._player_process.remote(self.config, number, len(self.lives), self.lives[number])
-
-    def _replace(self, number: int, life: int) -> None:
-        ray.kill(self.players[number])
+    def _new_player(self, number: int, life: int) -> None:
+        """Have a player of that number, in place of one that has it already."""
+        if number in self.players:
+            ray.kill(self.players[number])
         self.lives[number] = life
-        self.players[number] = self._new_player(number)
+        self.players[number] = self._player_process.remote(self.config, number, len(self.lives), life)
 
     def _play(self) -> None:
         """Have all players begin their next turn; successors that still play their first go on with that."""
         busy = {number for number, _ in self._playing.values()}
-        for number in range(len(self.players)):
+        for number in self.players:
             if number not in busy:
                 self._playing |= self._playing_now(number)
 
@@ -215,7 +218,7 @@ class ClusterRun(ActingRun):
     def _succeed(self, number: int) -> dict[Any, tuple[int, Any]]:
         """Another player in place of one that is gone, playing already."""
         self.replaced["players"] += 1
-        self._replace(number, self.lives[number] + 1)
+        self._new_player(number, self.lives[number] + 1)
         return self._playing_now(number)
 
     def _learn(self, count: int) -> None:
@@ -266,3 +269,53 @@ class ClusterRun(ActingRun):
         except RayActorError as gone:
             kept = "go on from its last checkpoint with --resume" if self.newest else "it has saved nothing yet"
             raise UserError(f"The process that held the replay has died and the run has stopped; {kept}.") from gone
+
+
+def connect(address: str) -> None:
+    """Join a cluster, or have one of our own for as long as this process lives."""
+    if ray.is_initialized():
+        raise UserError("This process is part of a Ray cluster already.")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray asks for it; there is no GPU to hide
+    os.environ.setdefault("RAY_worker_niceness", "0")  # by default, whatever else runs on the machine comes first
+    try:
+        host, colon, port = address.rpartition(":")
+        if colon:  # Ray itself would wait for minutes
+            socket.create_connection((host, int(port)), timeout=10).close()
+        ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    except (OSError, ValueError) as reason:
+        raise UserError(
+            f"There is no Ray cluster at {address!r} that lets this run in: start one with `ray start --head`; if it "
+            "is there and asks for a token, set RAY_AUTH_MODE=token first; or say --ray-address local."
+        ) from reason
+
+
+def process_settings() -> dict[str, str]:
+    """One core for every process, the learner's too, and no GPU: there are as many processes as there is work."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    return {"XLA_FLAGS": f"{flags} --xla_cpu_multi_thread_eigen=false".strip(), "JAX_PLATFORMS": "cpu"}
+
+
+def answer(reference: Any) -> Any:
+    """What a process answers; what it refuses, or cannot go on with, is said here as it was there."""
+    try:
+        return ray.get(reference)
+    except RayTaskError as error:
+        if isinstance(error.cause, UserError | NotFiniteError):
+            raise error.cause from None
+        raise
+
+
+class Pulse:
+    """Signs of life: every process is asked for one again and again, and must answer within `patience` seconds."""
+
+    def __init__(self, patience: float):
+        self.patience = patience
+        self.asked: dict[Any, tuple[Any, float]] = {}
+
+    def stopped(self, who: Any, process: Any) -> bool:
+        """Whether a process, which `who` tells from all others, has not answered for too long."""
+        question, since = self.asked.pop(who, None) or (process.__ray_ready__.remote(), time.monotonic())
+        if ray.wait([question], timeout=0)[0]:  # with an error, if it has died: others hear of that anyway
+            return False
+        self.asked[who] = question, since
+        return time.monotonic() - since > self.patience
