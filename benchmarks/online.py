@@ -18,7 +18,7 @@ import jax
 from r2a.config import RunConfig, override
 from r2a.experiments.minatar import LAPTOP, SMOKE
 from r2a.experiments.presets import arm
-from r2a.training.cluster.run import ClusterRun
+from r2a.training.cluster import ClusterRun
 from r2a.training.learning import draw
 from r2a.training.online import OnlineRun
 from r2a.training.train import Run

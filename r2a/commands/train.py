@@ -114,7 +114,7 @@ def make_run(config: RunConfig, options: Train) -> Run:
         return OnlineRun(config, scratch)
     if importlib.util.find_spec("ray") is None:
         raise UserError("--ray-address needs Ray: pip install 'r2a[distributed]'.")
-    from r2a.training.cluster.run import ClusterRun
+    from r2a.training.cluster import ClusterRun
 
     return ClusterRun(config, scratch, address=options.ray_address, players=options.players)
 

@@ -36,6 +36,8 @@ FORMAT = "r2a-checkpoint"
 FORMAT_VERSION = 1
 HEADER = "checkpoint.json"
 ARRAYS = "state.safetensors"
+KEPT = 2
+"""Checkpoints of a run."""
 _STEP_FOLDER = re.compile(r"step_(\d{8,})")
 
 
@@ -58,10 +60,9 @@ def save_checkpoint(
     step: int,
     config: Mapping[str, Any],
     extra: Mapping[str, Any] | None = None,
-    keep: int = 2,
     attach: Callable[[Path], None] | None = None,
 ) -> Path:
-    """Save a pytree of arrays, keys and numbers as the run's checkpoint at `step`; keep the newest `keep`.
+    """Save a pytree of arrays, keys and numbers as the run's checkpoint at `step`; the newest few are kept.
 
     `attach` may write more into the folder, which appears when all is there: files, which get checksums, and folders
     that look after themselves.
@@ -87,7 +88,8 @@ def save_checkpoint(
         }
         header["header_sha256"] = _checksum(header)
         (partial / HEADER).write_text(json.dumps(header, indent=1, allow_nan=False) + "\n")
-    prune(run_folder, keep)
+    for folder in list_checkpoints(run_folder)[:-KEPT]:
+        remove_folder(folder)
     return target
 
 
@@ -158,14 +160,6 @@ def latest_checkpoint(run_folder: PathLike) -> Path | None:
             remedy = f"delete the folder {found[-1]} to go on from the older {found[-2].name}"
         raise UserError(f"{str(error).removesuffix('.')}; {remedy}.") from error
     return found[-1]
-
-
-def prune(run_folder: PathLike, keep: int = 2) -> None:
-    """Delete all but the newest `keep` checkpoints."""
-    if keep < 1:
-        raise ValueError(f"keep must be at least 1, not {keep}")
-    for folder in list_checkpoints(run_folder)[:-keep]:
-        remove_folder(folder)
 
 
 def _checksum(header: Mapping[str, Any]) -> str:

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from r2a import __version__
-from r2a.config import CollectConfig, EnvSettings
+from r2a.config import CollectConfig
 from r2a.data.dataset import DatasetWriter, OfflineDataset, assign_splits
 from r2a.data.shards import read_shard, shard_folder, write_shard
-from r2a.environments.api import EnvSpec, NoEpisodeError, VectorEnv, require_task
+from r2a.environments.api import EnvSpec, NoEpisodeError, require_task
 from r2a.environments.registry import make_here, make_pure, spec_of, world_of
 from r2a.environments.workers import in_processes
 from r2a.errors import UserError
@@ -31,6 +31,7 @@ from r2a.training.rollout import Episode, play
 SHARD_EPISODES = 10
 MOST_ATTEMPTS = 200
 """Seeds for one episode."""
+_make_once = cache(make_here)
 Watch = Callable[[str, int, float], None]
 """Hears of finished episodes: their task, how many, and their mean score."""
 
@@ -58,7 +59,7 @@ def collect(
         from r2a.training.collect_pure import collect_pure
 
         with DatasetWriter(path, **header, provenance=origin, overwrite=overwrite) as writer:
-            collect_pure(pure, environment, config, names, writer, watch)
+            collect_pure(pure, environment, config, writer, watch)
         return OfflineDataset.open(path)
     origin = {"environment": environment, **origin}
     with shard_folder(path, origin, overwrite) as folder:
@@ -142,11 +143,6 @@ def play_shard(task: ShardTask) -> None:
     write_shard(task.file, shard._asdict())
 
 
-@cache
-def _environment(environment: str, settings: EnvSettings) -> VectorEnv:
-    return make_here(environment, settings, False, 1)
-
-
 def noise_of(number: int, config: CollectConfig) -> float:
     """The expert's noise in a task's episode of that number."""
     return config.ladder[number % len(config.ladder)]
@@ -155,7 +151,7 @@ def noise_of(number: int, config: CollectConfig) -> float:
 def play_expert(task: ShardTask, number: int, dropped: Counter[str]) -> Episode:
     """The task's episode of that number: that of the first of its seeds which gives one."""
     config, noise = task.config, noise_of(number, task.config)
-    env, expert = _environment(task.environment, config.env), world_of(task.environment).load("expert")
+    env, expert = _make_once(task.environment, config.env, False, 1), world_of(task.environment).load("expert")
     for attempt in range(MOST_ATTEMPTS):
         entropy = np.random.SeedSequence((config.seed, env.spec.tasks.index(task.task), number, attempt))
         seed = int(entropy.generate_state(1, np.uint64)[0] >> 1)

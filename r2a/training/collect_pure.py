@@ -20,7 +20,7 @@ from r2a.data.dataset import DatasetWriter, assign_splits
 from r2a.data.retrieval_batch import EpisodeTable, ResidentData, draw_sequences
 from r2a.environments.api import PureEnv
 from r2a.environments.registry import load_features, make_pure, world_of
-from r2a.training.collect import Watch
+from r2a.training.collect import Watch, tasks_to_collect
 from r2a.training.evaluate import act_in_pure
 from r2a.training.rollout_pure import PureEpisodes, rollout_pure
 from r2a.types import LearnerState
@@ -40,16 +40,11 @@ class Episodes(NamedTuple):
 
 
 def collect_pure(
-    env: PureEnv[Any],
-    environment: str,
-    config: CollectConfig,
-    names: Sequence[str],
-    writer: DatasetWriter,
-    watch: Watch,
+    env: PureEnv[Any], environment: str, config: CollectConfig, writer: DatasetWriter, watch: Watch
 ) -> None:
     """Write episodes task by task; all are cut off, none terminates."""
     made = expert_episodes if config.method == "expert" else online_episodes
-    for place, name in enumerate(names):
+    for place, name in enumerate(tasks_to_collect(config, env.spec)):
         task, done = env.spec.tasks.index(name), 0
         key = jax.random.fold_in(jax.random.key(config.seed), task)
         split = assign_splits(np.full(config.episodes, task), config.retrieval_fraction, config.seed)
@@ -175,10 +170,7 @@ def play_and_learn(
 def expert_and_floor(
     environment: str, names: Sequence[str], key: PRNGKeyArray, episodes: int = 500, starts: int = 4096
 ) -> tuple[Float[np.ndarray, " tasks"], Float[np.ndarray, " tasks"]]:
-    """Mean return of the expert on each task, and of the constant action that is best for all of them.
-
-    Consumes `key`.
-    """
+    """Mean return of the expert on each task, and of the constant action that is best for all; consumes `key`."""
     env = make_pure(environment)
     assert env is not None
     expert_key, constant_key = jax.random.split(key)

@@ -28,12 +28,6 @@ LEARN, READ = range(2)
 """What draws from the replay are for: each has random numbers of its own."""
 
 
-def observation_shape(config: RunConfig, spec: EnvSpec) -> tuple[int, ...]:
-    """What an agent sees at a step: one frame, or several."""
-    shape = spec.observation.shape
-    return (config.replay.stack, *shape) if config.replay.stack > 1 else shape
-
-
 def run_keys(seed: int) -> Key[Array, "3"]:
     """Keys for the first parameters, for learning, and for acting."""
     return jax.random.split(jax.random.key(seed), 3)
@@ -43,7 +37,8 @@ def initial_state(config: RunConfig, spec: EnvSpec) -> LearnerState:
     """The learner state before the first step, a function of the run's seed."""
     load_features(config.environment)
     agent_key, run_key, _ = run_keys(config.seed)
-    agent = build_agent(config.agent, observation_shape(config, spec), spec.action_size, agent_key)
+    stack = (config.replay.stack,) if config.replay.stack > 1 else ()  # at a step an agent sees one frame, or several
+    agent = build_agent(config.agent, (*stack, *spec.observation.shape), spec.action_size, agent_key)
     return start_learning(agent, config.learner, run_key)
 
 
@@ -173,10 +168,7 @@ def sequences_of(sampled: Sampled, burn_in: int, states: StoredStates) -> Sequen
 
 
 def trajectories_of(sampled: Sampled, states: StoredStates) -> RetrievalBatch:
-    """The sequences [N] that were drawn, burn-in and all, to retrieve from.
-
-    A segment's return is the sum of its own rewards.
-    """
+    """The sequences [N] that were drawn, burn-in and all, to retrieve from; their returns are of their own rewards."""
     count = len(sampled.reward)
     trajectories = Trajectory(
         observation=jnp.asarray(sampled.observation[:, :-1]),

@@ -168,9 +168,7 @@ class ActingRun(Run):
         scores = {f"eval/{name}": result.mean(name) for name in result.names}
         return scores | {"eval/length": float(np.mean([len(episode.actions) for episode in result.played]))}
 
-    def save_with(
-        self, folder: str | Path, state: tuple[LearnerState, Any], seconds: float, attach: Callable[[Path], None]
-    ) -> Path:
+    def save_with(self, folder: str | Path, state: Any, seconds: float, attach: Callable[[Path], None]) -> Path:
         """A checkpoint of the learner, the counts, and what else changes."""
         extra = {"train_seconds": seconds, **self.counts._asdict()}
         return save_checkpoint(folder, state, step=self.steps, config=self.saved, extra=extra, attach=attach)

@@ -24,8 +24,7 @@ from r2a.errors import UserError
 from r2a.experiments.minatar import SMOKE
 from r2a.experiments.presets import arm
 from r2a.training.checkpoint import latest_checkpoint, read_checkpoint
-from r2a.training.cluster.processes import put_together
-from r2a.training.cluster.run import ClusterRun
+from r2a.training.cluster import ClusterRun, put_together
 from r2a.training.learning import Learner
 from r2a.training.metrics import read_metrics
 from r2a.training.online import Chunk, OnlineRun
@@ -125,7 +124,7 @@ def test_players_and_learner_are_replaced_when_they_are_killed(tmp_path: Path, m
         alone.close()
         run.turn()
 
-        monkeypatch.setattr("r2a.training.cluster.run.ROUNDS", 1)
+        monkeypatch.setattr("r2a.training.cluster.ROUNDS", 1)
         kill_learner(run)
         run._learnt()
         kill_learner(run)
