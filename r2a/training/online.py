@@ -186,7 +186,7 @@ def replay_before(previous: Path | None) -> Path | None:
 
 
 class OnlineRun(ActingRun):
-    """All that changes in the course of a run : learner, replay, environments, and where each of them is."""
+    """All that changes in the course of a run: learner, replay, environments, and where each of them is."""
 
     def __init__(self, config: RunConfig, scratch: Path | None = None):
         """`scratch` is a folder for frames that are too many for the memory."""
