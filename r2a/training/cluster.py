@@ -327,11 +327,11 @@ class LearnerServer:
         metrics = []
         coming: Any = self.replay.call.remote(draw, self.config, self.updates) if count else None
         for i in range(count):
-            drawn: Any = ray.get(coming)
+            learnt, read = ray.get(coming)
             if i + 1 < count:
                 coming = self.replay.call.remote(draw, self.config, self.updates + 1)
-            step, priority = self.learner.update(drawn)
-            self.replay.call.remote(SequenceReplay.update_priorities, drawn.learnt.drawn.ids, priority)
+            step, priority = self.learner.update(learnt, read)
+            self.replay.call.remote(SequenceReplay.update_priorities, learnt.drawn.ids, priority)
             self.updates += 1
             metrics.append(step)
         if self.drawn_at < 0 or turn % self.config.acting.refresh_turns == 0:

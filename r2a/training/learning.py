@@ -57,20 +57,13 @@ def encode(agent: Agent, batch: RetrievalBatch) -> EncodedBatch | None:
     return agent.encode(batch)[0]
 
 
-class Batch(NamedTuple):
-    """One draw from the replay: sequences to learn from, and others to retrieve from, if anything is read."""
-
-    learnt: Sampled
-    read: Sampled | None
-
-
-def draw(replay: SequenceReplay, config: RunConfig, number: int) -> Batch:
-    """What the learner's step of that number sees."""
+def draw(replay: SequenceReplay, config: RunConfig, number: int) -> tuple[Sampled, Sampled | None]:
+    """What the learner's step of that number learns from; and others to retrieve from, if anything is read."""
     generator = _generator(config, LEARN, number)
     if not config.agent.retrieval.needs_batch:
-        return Batch(replay.sample(config.from_replay.batch_size, generator), None)
+        return replay.sample(config.from_replay.batch_size, generator), None
     first, second = replay.draw_apart(config.from_replay.batch_size, config.agent.retrieval.trajectories, generator)
-    return Batch(replay.gather(first), replay.gather(second))
+    return replay.gather(first), replay.gather(second)
 
 
 def draw_to_read(replay: SequenceReplay, config: RunConfig, number: int) -> Sampled | None:
@@ -114,9 +107,9 @@ class Learner:
         """With the newest parameters."""
         return self.state.params
 
-    def update(self, drawn: Batch) -> tuple[dict[str, float], Float32[np.ndarray, " b"]]:
+    def update(self, learnt: Sampled, read: Sampled | None) -> tuple[dict[str, float], Float32[np.ndarray, " b"]]:
         """One step: its metrics, and new priorities of what was learnt from."""
-        batch = learning_batch(drawn.learnt, drawn.read, self.config.replay.burn_in, self.stored_states)
+        batch = learning_batch(learnt, read, self.config.replay.burn_in, self.stored_states)
         self.state, metrics, priority = learn(self.state, batch, self.config.learner)
         values = {name: float(value) for name, value in metrics.items()}
         for name, value in values.items():

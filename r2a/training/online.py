@@ -229,9 +229,9 @@ class OnlineRun(ActingRun):
         """The updates that are due; the metrics of each."""
         metrics = []
         for _ in range(self.updates_due() if self.replay.ready else 0):
-            drawn = draw(self.replay, self.config, self.counts.updates)
-            step, priority = self.learner.update(drawn)
-            self.replay.update_priorities(drawn.learnt.drawn.ids, priority)
+            learnt, read = draw(self.replay, self.config, self.counts.updates)
+            step, priority = self.learner.update(learnt, read)
+            self.replay.update_priorities(learnt.drawn.ids, priority)
             self.counts = self.counts._replace(updates=self.counts.updates + 1)
             metrics.append(step)
         return metrics

@@ -210,7 +210,7 @@ def test_a_run_that_was_saved_goes_on_as_if_it_had_not_stopped(name, tmp_path):
     assert resumed.counts == whole.counts
     assert same(resumed.learner.state._replace(key=0), whole.learner.state._replace(key=0))
     assert same(resumed.actors.standing, whole.actors.standing)
-    drawn = [draw(run.replay, config, 100).learnt.observation for run in (resumed, whole)]
+    drawn = [draw(run.replay, config, 100)[0].observation for run in (resumed, whole)]
     assert same(*drawn)
 
 
