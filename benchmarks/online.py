@@ -18,7 +18,7 @@ import jax
 from r2a.config import RunConfig, override
 from r2a.experiments.minatar import LAPTOP, SMOKE
 from r2a.experiments.presets import arm
-from r2a.training.cluster.run import ClusterRun
+from r2a.training.cluster import ClusterRun
 from r2a.training.learning import draw
 from r2a.training.online import OnlineRun
 from r2a.training.train import Run
@@ -46,7 +46,7 @@ def by_parts(config: RunConfig, repeats: int) -> dict[str, float]:
     acting = cpu_milliseconds(lambda: run.actors.play(run.agent, run.encoded, per_turn, 0), repeats)
     drawn = draw(run.replay, config, 0)
     drawing = cpu_milliseconds(lambda: draw(run.replay, config, 0), repeats)
-    updating = cpu_milliseconds(lambda: run.learner.update(drawn), repeats)
+    updating = cpu_milliseconds(lambda: run.learner.update(*drawn), repeats)
     refreshing = cpu_milliseconds(run.refresh, repeats)
     updates = config.acting.samples_per_insert * envs * per_turn / config.replay.period / config.from_replay.batch_size
     turn = acting + refreshing + updates * (drawing + updating)

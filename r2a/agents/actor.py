@@ -140,7 +140,7 @@ class AgentPolicy:
 
     def act(self, view: Any, step: int) -> tuple[np.ndarray, dict[str, Any]]:
         """Actions, and what was in the agents' minds before: their states as the replay keeps them."""
-        self.frames = self._look(view)
+        self.frames = self.look(view.observation, view.is_first)
         if self._instruction is None or (view.is_first.any() and view.instruction.shape[1]):
             self._instruction = encode_instructions(self.agent, jnp.asarray(view.instruction))
         seen = self.frames if self.stack > 1 else self.frames[:, 0]
@@ -152,11 +152,11 @@ class AgentPolicy:
         self.state, self.read = acted.carry
         return np.asarray(acted.action), {"state": acted.before}
 
-    def _look(self, view: Any) -> np.ndarray:
+    def look(self, observation: np.ndarray, is_first: np.ndarray) -> np.ndarray:
         """The newest frames of every row; an episode's first frame is repeated."""
-        newest = view.observation[:, None]
+        newest = observation[:, None]
         if self.frames is None:
             return np.repeat(newest, self.stack, axis=1)
         frames = np.concatenate([self.frames[:, 1:], newest], axis=1)
-        frames[view.is_first] = newest[view.is_first]
+        frames[is_first] = newest[is_first]
         return frames

@@ -15,7 +15,7 @@ import tyro
 from r2a.commands.options import parse
 from r2a.commands.screen import CONSOLE
 from r2a.errors import UserError
-from r2a.training.compilation import use_compilation_cache
+from r2a.training.course import use_compilation_cache
 
 ROOT = Path(__file__).resolve().parents[2]
 

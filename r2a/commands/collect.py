@@ -15,7 +15,7 @@ from r2a.config import CollectConfig
 from r2a.environments.registry import WORLDS, spec_of, world_of
 from r2a.errors import UserError
 from r2a.training.collect import collect, tasks_to_collect
-from r2a.training.compilation import use_compilation_cache
+from r2a.training.course import use_compilation_cache
 
 
 @dataclass(frozen=True)

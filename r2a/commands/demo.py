@@ -23,8 +23,7 @@ from r2a.experiments.presets import DEMO, preset
 from r2a.records import EpisodeRecord
 from r2a.training.collect import collect
 from r2a.training.collect_pure import expert_and_floor
-from r2a.training.compilation import use_compilation_cache
-from r2a.training.course import Interrupted
+from r2a.training.course import Interrupted, use_compilation_cache
 from r2a.training.evaluate import evaluate, sources_to_evaluate
 from r2a.training.metrics import CONFIG, read_metrics
 from r2a.training.offline import OfflineRun

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,9 +20,11 @@ from r2a.commands.screen import CONSOLE
 from r2a.config import EnvSettings, RunConfig, Values
 from r2a.data.dataset import find_dataset
 from r2a.data.retrieval_batch import check_fits, load_resident
+from r2a.environments.api import pictures
+from r2a.environments.registry import make, spec_of
 from r2a.errors import UserError
 from r2a.training import evaluate
-from r2a.training.compilation import use_compilation_cache
+from r2a.training.course import use_compilation_cache
 from r2a.training.metrics import read_run_config
 from r2a.training.offline import load_agent
 from r2a.training.online import OnlineRun, load_run
@@ -175,12 +178,13 @@ def show(results: dict[str, evaluate.Evaluation], tasks: Sequence[str], title: s
 
 def write_videos(folder: Path, result: evaluate.Evaluation, config: RunConfig) -> None:
     """A GIF of every task's episode with the median score."""
+    fps = spec_of(config.environment, config.env).fps
     scores = result.scores[..., 0].reshape(len(result.scores), -1)
-    speed = evaluate.frames_per_second(config)
-    in_time = math.ceil(speed / FASTEST)
-    for task, own in enumerate(scores):
-        median = int(np.argsort(own, kind="stable")[(len(own) - 1) // 2])
-        episode = result.played[task * len(own) + median]
+    episodes = np.array(range(len(result.played))).reshape(scores.shape)
+    for own, numbers in zip(scores, episodes, strict=True):
+        episode = result.played[int(numbers[np.argsort(own, kind="stable")[(len(own) - 1) // 2]])]
+        in_time = math.ceil(fps / FASTEST)
         every = max(math.ceil(len(episode.actions) / LONGEST_VIDEO), in_time)
         path = folder / f"{episode.task.replace(' ', '_')}.gif"
-        write_gif(evaluate.video(config, episode), path, frames_per_second=speed / in_time, every=every)
+        shown = pictures(partial(make, config.environment, config.env, render=True), episode)
+        write_gif(shown, path, frames_per_second=fps / in_time, every=every)

@@ -19,8 +19,7 @@ from r2a.data.dataset import find_dataset
 from r2a.environments.registry import WORLDS, spec_of, world_of
 from r2a.errors import UserError
 from r2a.experiments.presets import agents, arm, preset
-from r2a.training.compilation import use_compilation_cache
-from r2a.training.course import Interrupted, Progress
+from r2a.training.course import Interrupted, Progress, use_compilation_cache
 from r2a.training.evaluate import sources_to_evaluate
 from r2a.training.metrics import read_metrics, tensorboard_is_installed
 from r2a.training.offline import OfflineRun
@@ -113,7 +112,7 @@ def make_run(config: RunConfig, options: Train) -> Run:
         return OnlineRun(config, scratch=options.runs)
     if importlib.util.find_spec("ray") is None:
         raise UserError("--ray-address needs Ray: pip install 'r2a[distributed]'.")
-    from r2a.training.cluster.run import ClusterRun
+    from r2a.training.cluster import ClusterRun
 
     return ClusterRun(config, options.runs, address=options.ray_address, players=options.players)
 

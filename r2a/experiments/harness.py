@@ -28,8 +28,7 @@ from r2a.experiments.runs import Settings, same_evaluation, same_settings, settl
 from r2a.experiments.statistics import Bounds
 from r2a.storage import atomic_write_text
 from r2a.training.collect import collect
-from r2a.training.compilation import use_compilation_cache
-from r2a.training.course import Interrupted, stop_on_signal
+from r2a.training.course import Interrupted, stop_on_signal, use_compilation_cache
 
 INTERRUPTED = 130
 """Exit code of a worker that was asked to stop and has saved its run."""

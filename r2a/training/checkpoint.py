@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -36,15 +36,9 @@ FORMAT = "r2a-checkpoint"
 FORMAT_VERSION = 1
 HEADER = "checkpoint.json"
 ARRAYS = "state.safetensors"
+KEPT = 2
+"""Checkpoints of a run."""
 _STEP_FOLDER = re.compile(r"step_(\d{8,})")
-_HEADER_TYPES: dict[str, type] = {
-    "step": int,
-    "config": dict,
-    "extra": dict,
-    "leaves": dict,
-    "sha256": str,
-    "attached": dict,
-}
 
 
 @dataclass(frozen=True)
@@ -66,23 +60,22 @@ def save_checkpoint(
     step: int,
     config: Mapping[str, Any],
     extra: Mapping[str, Any] | None = None,
-    keep: int = 2,
     attach: Callable[[Path], None] | None = None,
 ) -> Path:
-    """Save a pytree of arrays, keys and numbers as the run's checkpoint at `step`; keep the newest `keep`.
+    """Save a pytree of arrays, keys and numbers as the run's checkpoint at `step`; the newest few are kept.
 
     `attach` may write more into the folder, which appears when all is there: files, which get checksums, and folders
     that look after themselves.
     """
-    folder = _checkpoints(run_folder)
-    target = folder / f"step_{step:08d}"
+    target = Path(run_folder) / "checkpoints" / f"step_{step:08d}"
     arrays, leaves = _pack(state)
-    if folder.is_dir():
-        remove_leftovers(folder)
+    if target.parent.is_dir():
+        remove_leftovers(target.parent)
     with atomic_folder(target, overwrite=True) as partial:
         save_arrays(arrays, partial / ARRAYS)
         if attach is not None:
             attach(partial)
+        attached = [file for file in sorted(partial.iterdir()) if file.is_file() and file.name != ARRAYS]
         header = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -91,11 +84,12 @@ def save_checkpoint(
             "extra": dict(extra or {}),
             "leaves": leaves,
             "sha256": sha256_of(partial / ARRAYS),
-            "attached": {file.name: sha256_of(file) for file in sorted(partial.iterdir()) if _is_attached(file)},
+            "attached": {file.name: sha256_of(file) for file in attached},
         }
         header["header_sha256"] = _checksum(header)
         (partial / HEADER).write_text(json.dumps(header, indent=1, allow_nan=False) + "\n")
-    prune(run_folder, keep)
+    for folder in list_checkpoints(run_folder)[:-KEPT]:
+        remove_folder(folder)
     return target
 
 
@@ -108,8 +102,7 @@ def load_checkpoint(folder: PathLike, like: Any, *, whole: bool = True) -> tuple
     places, structure = jax.tree_util.tree_flatten_with_path(like)
     wanted = {jax.tree_util.keystr(place): leaf for place, leaf in places}
     saved = modern_parameters(header.leaves)
-    difference = _first_difference(saved, wanted, whole)
-    if difference:
+    if difference := _first_difference(saved, wanted, whole):
         raise UserError(f"The checkpoint {folder} does not fit the present settings: {difference}.")
     file = Path(folder) / ARRAYS
     try:
@@ -128,11 +121,12 @@ def read_checkpoint(folder: PathLike) -> CheckpointHeader:
         if not file.is_file():
             raise UserError(f"{folder} is not a complete checkpoint: {HEADER} is missing.")
     content = read_versioned_json(file, what="checkpoint", format_name=FORMAT, version=FORMAT_VERSION)
-    checksum = content.pop("header_sha256", None)
-    if checksum != _checksum(content):
+    if content.pop("header_sha256", None) != _checksum(content):
         raise UserError(f"{file} is damaged: its content does not match its checksum.")
     content.setdefault("attached", {})  # checkpoints of offline runs had none at first
-    for key, kind in _HEADER_TYPES.items():
+    hints = get_type_hints(CheckpointHeader)
+    for key, hint in hints.items():
+        kind = get_origin(hint) or hint
         if not isinstance(content.get(key), kind):
             raise UserError(f"{file} is damaged: {key!r} is missing or not of type {kind.__name__}.")
     for name, expected in {ARRAYS: content["sha256"], **content["attached"]}.items():
@@ -141,12 +135,12 @@ def read_checkpoint(folder: PathLike) -> CheckpointHeader:
                 raise UserError(f"{folder} is not a complete checkpoint: {name} is missing.")
         if sha256_of(Path(folder) / name) != expected:
             raise UserError(f"{Path(folder) / name} is damaged: its content does not match the checksum in {HEADER}.")
-    return CheckpointHeader(**{key: content[key] for key in _HEADER_TYPES})
+    return CheckpointHeader(**{key: content[key] for key in hints})
 
 
 def list_checkpoints(run_folder: PathLike) -> list[Path]:
     """The run's checkpoints from oldest to newest; leftovers of interrupted writes are not among them."""
-    folder = _checkpoints(run_folder)
+    folder = Path(run_folder) / "checkpoints"
     with storage_errors("read", folder):
         entries = list(folder.iterdir()) if folder.is_dir() else []
     found = [entry for entry in entries if _STEP_FOLDER.fullmatch(entry.name)]
@@ -158,37 +152,18 @@ def latest_checkpoint(run_folder: PathLike) -> Path | None:
     found = list_checkpoints(run_folder)
     if not found:
         return None
-    newest, older = found[-1], found[:-1]
     try:
-        read_checkpoint(newest)
+        read_checkpoint(found[-1])
     except UserError as error:
-        remedy = (
-            f"delete the folder {newest} to go on from the older {older[-1].name}"
-            if older
-            else "there is no older checkpoint to go on from"
-        )
+        remedy = "there is no older checkpoint to go on from"
+        if len(found) > 1:
+            remedy = f"delete the folder {found[-1]} to go on from the older {found[-2].name}"
         raise UserError(f"{str(error).removesuffix('.')}; {remedy}.") from error
-    return newest
-
-
-def prune(run_folder: PathLike, keep: int = 2) -> None:
-    """Delete all but the newest `keep` checkpoints."""
-    if keep < 1:
-        raise ValueError(f"keep must be at least 1, not {keep}")
-    for folder in list_checkpoints(run_folder)[:-keep]:
-        remove_folder(folder)
-
-
-def _checkpoints(run_folder: PathLike) -> Path:
-    return Path(run_folder) / "checkpoints"
+    return found[-1]
 
 
 def _checksum(header: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(header, sort_keys=True, allow_nan=False).encode()).hexdigest()
-
-
-def _is_attached(file: Path) -> bool:
-    return file.is_file() and file.name != ARRAYS
 
 
 def save_arrays(arrays: dict[str, np.ndarray], file: Path) -> None:
@@ -213,7 +188,9 @@ def _pack(state: Any) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]
             leaves[name]["implementation"] = str(jax.random.key_impl(leaf))
             arrays[name] = np.asarray(jax.random.key_data(leaf), order="C")
         else:
-            arrays[name] = _storable(np.asarray(leaf, order="C"))
+            array = np.asarray(leaf, order="C")
+            # Types that numpy lacks, such as bfloat16, are stored as unsigned integers with the same bits.
+            arrays[name] = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
     return arrays, leaves
 
 
@@ -224,11 +201,6 @@ def _describe(leaf: Any, name: str) -> dict[str, Any]:
         raise TypeError(f"leaf {name} of the state is neither array nor number: {type(leaf).__name__}")
     kind = "key" if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else "array"
     return {"kind": kind, "dtype": str(leaf.dtype), "shape": list(leaf.shape)}
-
-
-def _storable(array: np.ndarray) -> np.ndarray:
-    """Types that numpy lacks, such as bfloat16, are stored as unsigned integers with the same bits."""
-    return array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
 
 
 def _restore(stored: np.ndarray | None, description: Mapping[str, Any], like: Any) -> Any:

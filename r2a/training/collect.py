@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections import Counter
+from collections import Counter, namedtuple
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from r2a import __version__
-from r2a.config import CollectConfig, EnvSettings, ExpertSettings
+from r2a.config import CollectConfig
 from r2a.data.columns import assign_splits
-from r2a.data.dataset import OfflineDataset, new_dataset
+from r2a.data.dataset import DatasetWriter, OfflineDataset, new_dataset
 from r2a.data.shards import read_shard, shard_folder, write_shard
-from r2a.environments.api import EnvSpec, NoEpisodeError, VectorEnv, require_task
+from r2a.environments.api import EnvSpec, NoEpisodeError, require_task
 from r2a.environments.registry import make_here, make_pure, spec_of, world_of
 from r2a.environments.workers import in_processes
 from r2a.errors import UserError
@@ -32,6 +32,7 @@ from r2a.training.rollout import Episode, play
 SHARD_EPISODES = 10
 MOST_ATTEMPTS = 200
 """Seeds for one episode."""
+_make_once = cache(make_here)
 Watch = Callable[[str, int, float], None]
 """Hears of finished episodes: their task, how many, and their mean score."""
 
@@ -53,20 +54,30 @@ def collect(
     pure = make_pure(environment, config.env)
     if config.method == "online" and pure is None:
         raise UserError(f"method is 'online', but {environment} does not run inside compiled programs.")
+    origin = provenance(environment, config, names)
+    header = {"name": path.name, "environment": environment, "task_names": names, "num_actions": spec.action_size}
     if pure is not None:
         from r2a.training.collect_pure import collect_pure
 
-        return collect_pure(environment, config, names, path, overwrite, watch)
-    identity = _identity(environment, config, names)
-    with shard_folder(path, identity, overwrite) as folder:
-        tasks = {name: _shard_tasks(environment, config, name, spec, folder) for name in names}
+        with new_dataset(path, **header, provenance=origin, overwrite=overwrite) as writer:
+            collect_pure(pure, environment, config, writer, watch)
+        return OfflineDataset.open(path)
+    origin = {"environment": environment, **origin}
+    with shard_folder(path, origin, overwrite) as folder:
+        starts = range(0, config.episodes, SHARD_EPISODES)
+        numbers = [range(start, min(start + SHARD_EPISODES, config.episodes)) for start in starts]
+        tasks = {name: [ShardTask(folder, environment, config, name, own) for own in numbers] for name in names}
         every = [task for own in tasks.values() for task in own]
         done = [task for task in every if task.file.is_file()]
         left = [task for task in every if not task.file.is_file()]
         for task in chain(done, in_processes(play_shard, left, config.workers)):  # heard of as they are done
-            shard = Shard.read(task.file)
+            shard = task.read()
             watch(task.task, len(shard.length), float(shard.scores[:, -1].mean()))
-        _write(environment, config, path, spec, tasks, identity, overwrite)
+        card = {name: _data_card(own, spec) for name, own in tasks.items()}
+        with new_dataset(path, **header, provenance=origin | {"card": card}, overwrite=overwrite) as writer:
+            longest = max(entry["longest"] for entry in card.values())
+            for place, own in enumerate(tasks.values()):
+                _write(writer, own, place, longest, spec)
     return OfflineDataset.open(path)
 
 
@@ -89,67 +100,35 @@ def provenance(environment: str, config: CollectConfig, names: Sequence[str]) ->
     return {"method": method, "seed": config.seed, "settings": settings, **more, "r2a": __version__}
 
 
-def _identity(environment: str, config: CollectConfig, names: Sequence[str]) -> dict[str, Any]:
-    return {"environment": environment, **provenance(environment, config, names)}
+Shard = namedtuple("Shard", "length observation action reward terminated instruction scores noise dropped reasons")
+"""Episodes one after the other, without padding; `dropped` counts seeds that gave none, by `reasons`."""
 
 
 @dataclass(frozen=True)
 class ShardTask:
     """Which episodes of which task, and all that decides what they are."""
 
-    folder: str
+    folder: Path
     environment: str
-    env: EnvSettings
-    expert: ExpertSettings
+    config: CollectConfig
     task: str
-    number: int
-    """The task's, among all of its world."""
-    start: int
-    noise: tuple[float, ...]
-    """Of each episode."""
-    seed: int
-    limit_seconds: float
+    episodes: range
+    """Their numbers."""
 
     @property
     def file(self) -> Path:
         """Where the shard is or will be."""
-        return Path(self.folder) / f"{self.task.replace(' ', '_')}-{self.start:08d}.npz"
+        return self.folder / f"{self.task.replace(' ', '_')}-{self.episodes.start:08d}.npz"
 
-
-class Shard(NamedTuple):
-    """Episodes one after the other, without padding; `dropped` counts seeds that gave none, by `reasons`."""
-
-    length: np.ndarray
-    observation: np.ndarray
-    action: np.ndarray
-    reward: np.ndarray
-    terminated: np.ndarray
-    instruction: np.ndarray
-    scores: np.ndarray
-    noise: np.ndarray
-    dropped: np.ndarray
-    reasons: np.ndarray
-
-    @classmethod
-    def read(cls, file: Path) -> Shard:
-        """A shard that `play_shard` wrote."""
-        return cls(**read_shard(file, cls._fields))
-
-
-def _shard_tasks(environment: str, config: CollectConfig, name: str, spec: EnvSpec, folder: Path) -> list[ShardTask]:
-    """The shards of one task, in order."""
-    noise = np.resize(np.array(config.ladder), config.episodes).tolist()
-    fixed = (str(folder), environment, config.env, config.expert, name, spec.tasks.index(name))
-    return [
-        ShardTask(*fixed, start, tuple(noise[start : start + SHARD_EPISODES]), config.seed, config.limit_seconds)
-        for start in range(0, config.episodes, SHARD_EPISODES)
-    ]
+    def read(self) -> Shard:
+        """The shard that `play_shard` wrote."""
+        return Shard(**read_shard(self.file, Shard._fields))
 
 
 def play_shard(task: ShardTask) -> None:
     """Play a shard's episodes and write its file; the same task always gives the same shard."""
     dropped: Counter[str] = Counter()
-    episodes = [play_expert(task, task.start + offset, noise, dropped) for offset, noise in enumerate(task.noise)]
+    episodes = [play_expert(task, number, dropped) for number in task.episodes]
     shard = Shard(
         length=np.array([len(episode.reward) for episode in episodes], np.int32),
         observation=np.concatenate([episode.observation for episode in episodes]),
@@ -158,27 +137,28 @@ def play_shard(task: ShardTask) -> None:
         terminated=np.array([episode.terminated for episode in episodes]),
         instruction=np.stack([episode.instruction for episode in episodes]),
         scores=np.stack([episode.scores for episode in episodes]),
-        noise=np.array(task.noise, np.float32),
+        noise=np.array([noise_of(number, task.config) for number in task.episodes], np.float32),
         dropped=np.array(list(dropped.values()), np.int64),
         reasons=np.array(list(dropped), np.str_) if dropped else np.zeros(0, "<U1"),
     )
     write_shard(task.file, shard._asdict())
 
 
-@cache
-def _environment(environment: str, settings: EnvSettings) -> VectorEnv:
-    return make_here(environment, settings, False, 1)
+def noise_of(number: int, config: CollectConfig) -> float:
+    """The expert's noise in a task's episode of that number."""
+    return config.ladder[number % len(config.ladder)]
 
 
-def play_expert(task: ShardTask, number: int, noise: float, dropped: Counter[str]) -> Episode:
+def play_expert(task: ShardTask, number: int, dropped: Counter[str]) -> Episode:
     """The task's episode of that number: that of the first of its seeds which gives one."""
-    env, expert = _environment(task.environment, task.env), world_of(task.environment).load("expert")
+    config, noise = task.config, noise_of(number, task.config)
+    env, expert = _make_once(task.environment, config.env, False, 1), world_of(task.environment).load("expert")
     for attempt in range(MOST_ATTEMPTS):
-        entropy = np.random.SeedSequence((task.seed, task.number, number, attempt))
+        entropy = np.random.SeedSequence((config.seed, env.spec.tasks.index(task.task), number, attempt))
         seed = int(entropy.generate_state(1, np.uint64)[0] >> 1)
         try:
-            with time_limit(task.limit_seconds):
-                return play(env, expert(env, task.task, seed, noise, task.expert), task.task, seed)
+            with time_limit(config.limit_seconds):
+                return play(env, expert(env, task.task, seed, noise, config.expert), task.task, seed)
         except NoEpisodeError as error:
             dropped[error.reason] += 1
     raise UserError(
@@ -213,35 +193,14 @@ def time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def _write(
-    environment: str,
-    config: CollectConfig,
-    path: Path,
-    spec: EnvSpec,
-    tasks: dict[str, list[ShardTask]],
-    identity: dict[str, Any],
-    overwrite: bool,
-) -> None:
-    """Put the shards together: task by task, all rows as long as the longest episode."""
-    card = {name: _data_card(own, spec) for name, own in tasks.items()}
-    longest = max(task["longest"] for task in card.values())
-    with new_dataset(
-        path,
-        name=path.name,
-        environment=environment,
-        task_names=list(tasks),
-        num_actions=spec.action_size,
-        provenance={**identity, "card": card},
-        overwrite=overwrite,
-    ) as writer:
-        for place, (name, own) in enumerate(tasks.items()):
-            # By the task's number in its world, not by its place: its data do not depend on the others'.
-            number = np.full(config.episodes, spec.tasks.index(name))
-            split = assign_splits(number, config.retrieval_fraction, config.seed)
-            for task in own:
-                shard = Shard.read(task.file)
-                rows = slice(task.start, task.start + len(shard.length))
-                writer.append(_columns(shard, place, split[rows], longest, spec))
+def _write(writer: DatasetWriter, tasks: Sequence[ShardTask], place: int, longest: int, spec: EnvSpec) -> None:
+    """Put a task's shards together; all rows are as long as the longest episode of any task."""
+    config = tasks[0].config
+    # By the task's number in its world, not by its place: its data do not depend on the others'.
+    number = np.full(config.episodes, spec.tasks.index(tasks[0].task))
+    split = assign_splits(number, config.retrieval_fraction, config.seed)
+    for task in tasks:
+        writer.append(_columns(task.read(), place, split[task.episodes], longest, spec))
 
 
 def _columns(shard: Shard, task: int, split: np.ndarray, longest: int, spec: EnvSpec) -> dict[str, np.ndarray]:
@@ -274,14 +233,13 @@ def _padded(steps: np.ndarray, real: np.ndarray) -> np.ndarray:
 
 def _data_card(tasks: Sequence[ShardTask], spec: EnvSpec) -> dict[str, Any]:
     """What came of a task; shard by shard, since all of them together may not fit in memory."""
-    parts: list[dict[str, np.ndarray]] = []
-    total, dropped = 0.0, Counter()
+    parts, total, dropped = [], 0.0, Counter()
     for task in tasks:
-        shard = Shard.read(task.file)
-        parts.append({name: getattr(shard, name) for name in ("length", "terminated", "scores", "noise")})
+        shard = task.read()
+        parts.append((shard.length, shard.terminated, shard.scores, shard.noise))
         total += float(shard.reward.sum(dtype=np.float64))
         dropped.update(dict(zip(shard.reasons.tolist(), shard.dropped.tolist(), strict=True)))
-    length, terminated, scores, noise = (np.concatenate([part[name] for part in parts]) for name in parts[0])
+    length, terminated, scores, noise = map(np.concatenate, zip(*parts, strict=True))
     levels = np.unique(noise)
     return {
         "episodes": len(length),

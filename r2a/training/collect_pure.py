@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -18,11 +17,11 @@ from r2a.agents.objectives import LearningBatch
 from r2a.config import CollectConfig, DataConfig
 from r2a.config.collect import OnlineCollectConfig
 from r2a.data.columns import assign_splits
-from r2a.data.dataset import OfflineDataset, new_dataset
+from r2a.data.dataset import DatasetWriter
 from r2a.data.retrieval_batch import EpisodeTable, ResidentData, draw_sequences
 from r2a.environments.api import PureEnv
 from r2a.environments.registry import load_features, make_pure, world_of
-from r2a.training.collect import Watch, provenance
+from r2a.training.collect import Watch, tasks_to_collect
 from r2a.training.evaluate import act_in_pure
 from r2a.training.rollout_pure import PureEpisodes, rollout_pure
 from r2a.types import LearnerState
@@ -42,35 +41,22 @@ class Episodes(NamedTuple):
 
 
 def collect_pure(
-    environment: str, config: CollectConfig, names: Sequence[str], path: Path, overwrite: bool, watch: Watch
-) -> OfflineDataset:
-    """Write a data set task by task; all episodes are cut off, none terminates."""
-    env = make_pure(environment, config.env)
-    assert env is not None
-    with new_dataset(
-        path,
-        name=path.name,
-        environment=environment,
-        task_names=names,
-        num_actions=env.spec.action_size,
-        provenance=provenance(environment, config, names),
-        overwrite=overwrite,
-    ) as writer:
-        for place, name in enumerate(names):
-            task = env.spec.tasks.index(name)
-            key = jax.random.fold_in(jax.random.key(config.seed), task)
-            split = assign_splits(np.full(config.episodes, task), config.retrieval_fraction, config.seed)
-            done = 0
-            made = expert_episodes if config.method == "expert" else online_episodes
-            for episodes in made(env, environment, config, task, key):
-                count, length = np.shape(episodes.action)
-                columns = {name: np.asarray(column) for name, column in episodes._asdict().items()}
-                columns |= {"length": np.full(count, length), "terminated": np.zeros(count, bool)}
-                columns |= {"task_id": np.full(count, place), "split": split[done : done + count]}
-                writer.append(columns)
-                done += count
-                watch(name, count, float(np.sum(episodes.reward, axis=1).mean()))
-    return OfflineDataset.open(path)
+    env: PureEnv[Any], environment: str, config: CollectConfig, writer: DatasetWriter, watch: Watch
+) -> None:
+    """Write episodes task by task; all are cut off, none terminates."""
+    made = expert_episodes if config.method == "expert" else online_episodes
+    for place, name in enumerate(tasks_to_collect(config, env.spec)):
+        task, done = env.spec.tasks.index(name), 0
+        key = jax.random.fold_in(jax.random.key(config.seed), task)
+        split = assign_splits(np.full(config.episodes, task), config.retrieval_fraction, config.seed)
+        for episodes in made(env, environment, config, task, key):
+            count, length = np.shape(episodes.action)
+            columns = {column: np.asarray(values) for column, values in episodes._asdict().items()}
+            columns |= {"length": np.full(count, length), "terminated": np.zeros(count, bool)}
+            columns |= {"task_id": np.full(count, place), "split": split[done : done + count]}
+            writer.append(columns)
+            done += count
+            watch(name, count, float(np.sum(episodes.reward, axis=1).mean()))
 
 
 def expert_episodes(
@@ -79,10 +65,9 @@ def expert_episodes(
     """Episodes of the expert, the noise levels taking turns; in shards of bounded size."""
     noise = np.resize(np.array(config.ladder, np.float32), config.episodes)
     for start in range(0, config.episodes, SHARD):
-        levels = noise[start : start + SHARD]
+        levels = jnp.asarray(noise[start : start + SHARD])
         tasks = jnp.full(len(levels), task)
-        played = play_expert(jax.random.fold_in(key, start), tasks, jnp.asarray(levels), env, environment)
-        yield jax.tree.map(np.asarray, played)
+        yield jax.device_get(play_expert(jax.random.fold_in(key, start), tasks, levels, env, environment))
 
 
 def play_expert(
@@ -129,9 +114,7 @@ def empty_memory(env: PureEnv[Any], capacity: int) -> ResidentData:
     """A replay memory of whole episodes, laid out like a data set with one task."""
     length, spec = env.spec.max_steps, env.spec
 
-    def everything() -> EpisodeTable:
-        return EpisodeTable(jnp.arange(capacity)[None], jnp.ones(1, jnp.int32))
-
+    learning, retrieval = (EpisodeTable(jnp.arange(capacity)[None], jnp.ones(1, jnp.int32)) for _ in range(2))
     return ResidentData(
         observation=jnp.zeros((capacity, length + 1, *spec.observation.shape), spec.observation.dtype),
         instruction=jnp.zeros((capacity, 0), jnp.uint8),
@@ -141,8 +124,8 @@ def empty_memory(env: PureEnv[Any], capacity: int) -> ResidentData:
         terminated=jnp.zeros(capacity, bool),
         task_id=jnp.zeros(capacity, jnp.int32),
         episode_return=jnp.zeros(capacity),
-        learning=everything(),
-        retrieval=everything(),
+        learning=learning,
+        retrieval=retrieval,
     )
 
 
@@ -188,10 +171,7 @@ def play_and_learn(
 def expert_and_floor(
     environment: str, names: Sequence[str], key: PRNGKeyArray, episodes: int = 500, starts: int = 4096
 ) -> tuple[Float[np.ndarray, " tasks"], Float[np.ndarray, " tasks"]]:
-    """Mean return of the expert on each task, and of the constant action that is best for all of them.
-
-    Consumes `key`.
-    """
+    """Mean return of the expert on each task, and of the constant action that is best for all; consumes `key`."""
     env = make_pure(environment)
     assert env is not None
     expert_key, constant_key = jax.random.split(key)
@@ -209,10 +189,9 @@ def constant_returns(
     """Mean return of every constant action on every task, over random starts; consumes `keys`."""
 
     def one(pair: Array) -> Array:
-        task, action = pair
-        rows = jnp.zeros(len(keys), jnp.int8)
-        policy = lambda carry, view, key: (carry, rows + action.astype(jnp.int8), ())  # noqa: E731
-        played = rollout_pure(env, policy, (), rows.astype(jnp.int32) + task, keys, jax.random.key(0))
+        rows = jnp.zeros(len(keys), jnp.int32)
+        task, action = rows + pair[0], (rows + pair[1]).astype(jnp.int8)
+        played = rollout_pure(env, lambda *_: ((), action, ()), (), task, keys, jax.random.key(0))
         return played.reward.sum(0).mean()
 
     actions = jnp.arange(env.spec.action_size)

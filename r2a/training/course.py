@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import jax
 
 from r2a.errors import UserError
 
@@ -55,13 +59,18 @@ def stop_on_signal() -> Iterator[StopRequest]:
     def request(number: int, frame: object) -> None:
         stop.requested = True
 
-    try:
-        before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread: whoever runs us there handles signals
-        yield stop
-        return
+    # Only the main thread may handle signals: whoever runs us elsewhere handles them.
+    here = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM) if here}
     try:
         yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def use_compilation_cache() -> None:
+    """Keep compiled programs on disk, so that a second start takes seconds; R2A_CACHE says where."""
+    folder = os.environ.get("R2A_CACHE", str(Path.home() / ".cache" / "r2a" / "jax"))
+    jax.config.update("jax_compilation_cache_dir", folder)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)

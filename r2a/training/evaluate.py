@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,10 +14,10 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from r2a.agents.actor import AgentPolicy, Layout, Randomness, epsilon_greedy
 from r2a.agents.agent import Agent
-from r2a.config import DataConfig, EvaluationConfig, RetrievalConfig, RunConfig, Source, Values
+from r2a.config import DataConfig, EvaluationConfig, RunConfig, Source, Values
 from r2a.data.retrieval_batch import ResidentData, draw_mixed_batch, draw_retrieval_batch, tell_task, tell_task_of
-from r2a.environments.api import Picture, Played, PureEnv, pictures
-from r2a.environments.registry import make, make_pure, spec_of, world_of
+from r2a.environments.api import Played, PureEnv
+from r2a.environments.registry import make, make_pure, world_of
 from r2a.training.rollout import Finished, View, play_all
 from r2a.training.rollout_pure import PureView, rollout_pure
 from r2a.types import EncodedBatch, Frames, RetrievalBatch
@@ -50,36 +50,31 @@ def sources_to_evaluate(config: RunConfig) -> tuple[Source, ...]:
     """What the agent is evaluated reading from, the one it was trained with first; without retrieval, it is one."""
     if not config.agent.retrieval.reads:
         return ("right",)
-    trained: dict[str, Source] = {"all_tasks": "all_tasks", "same_task": "right", "random_task": "random"}
     if config.data.retrieve_from == "all_tasks":
         return ("all_tasks",)
-    return config.evaluation.sources or (trained[config.data.retrieve_from],)
+    return config.evaluation.sources or ("right" if config.data.retrieve_from == "same_task" else "random",)
 
 
-class Readers(NamedTuple):
-    """Groups of environments [G b] that read from the same batch: from whose episodes, and the task each plays."""
+def arrange(
+    source: Source, tasks: int, evaluation: EvaluationConfig, key: PRNGKeyArray
+) -> tuple[Int[Array, "G S"], Int[np.ndarray, "G b"]]:
+    """Groups of episodes that read from the same batch: whose episodes are in it, and the task that each plays.
 
-    sources: Int[Array, "G S"]
-    task: Int[np.ndarray, "G b"]
-
-
-def arrange(source: Source, tasks: int, evaluation: EvaluationConfig, key: PRNGKeyArray) -> Readers:
-    """Who reads what; consumes `key`. Those that read from all tasks share a batch, whatever they play.
-
-    wrong: another task each time, never the played one; random: any task, as the control is trained with.
+    Consumes `key`. Those that read from all tasks share a batch, whatever they play. wrong: another task each time,
+    never the played one; random: any task, as the control is trained with.
     """
     batches, episodes = evaluation.retrieval_batches, evaluation.episodes
     if source == "all_tasks":
         everything = jnp.broadcast_to(jnp.arange(tasks), (batches, tasks))
         played = np.repeat(np.arange(tasks), episodes)
-        return Readers(everything, np.broadcast_to(played, (batches, len(played))))
+        return everything, np.broadcast_to(played, (batches, len(played)))
     own = jnp.arange(tasks)[:, None]
     read = jnp.broadcast_to(own, (tasks, batches))
     if source != "right":
         low = 1 if source == "wrong" and tasks > 1 else 0
         read = (own + jax.random.randint(key, (tasks, batches), low, tasks)) % tasks
     played = np.repeat(np.arange(tasks), batches)[:, None]
-    return Readers(read.reshape(-1, 1), np.broadcast_to(played, (tasks * batches, episodes)))
+    return read.reshape(-1, 1), np.broadcast_to(played, (tasks * batches, episodes))
 
 
 def evaluate(
@@ -90,20 +85,24 @@ def evaluate(
     Consumes `key`. Environments that are pure functions are played inside one compiled program, unless `on_host`, where
     the episodes can be played again.
     """
+    tasks, reads = config.data.tasks, config.agent.retrieval.reads
     pure = None if on_host else make_pure(config.environment, config.env)
-    if pure is None:
-        return _evaluate_on_host(agent, data, config, source, key)
-    source_key, play_key = jax.random.split(key)
-    readers = arrange(source, config.data.num_tasks, config.evaluation, source_key)
-    tasks = np.array([pure.spec.tasks.index(name) for name in config.data.tasks])
-    settings = (config.agent.retrieval, config.data, config.evaluation)
-    returns = _play_pure(
-        agent, data, readers.sources, jnp.asarray(readers.task), jnp.asarray(tasks), play_key, pure, *settings
-    )
-    return Evaluation(pure.spec.scores, _in_order(readers, np.asarray(returns)[..., None], config))
+    source_key, *keys = jax.random.split(key, 5 if pure is None else 2)
+    sources, groups = arrange(source, len(tasks), config.evaluation, source_key)
+    order = np.argsort(groups.ravel(), kind="stable")  # of the groups' episodes, by their tasks
+    shape = (len(tasks), config.evaluation.retrieval_batches, -1)
+    if pure is not None:
+        numbers = jnp.asarray([pure.spec.tasks.index(name) for name in tasks])
+        returns = _play_pure(agent, data, sources, jnp.asarray(groups), numbers, *keys, pure, config)
+        return Evaluation(pure.spec.scores, np.asarray(returns).ravel()[order].reshape(*shape, 1))
+    names, finished, read = _play_on_host(agent, data, sources, groups, config, *keys)
+    scores = np.stack([finished[place].scores for place in order]).reshape(*shape, len(names))
+    total = read[order].reshape(len(tasks), -1, len(tasks)).sum(1) if reads else None
+    weight = None if total is None else total / np.maximum(total.sum(1, keepdims=True), 1e-9)
+    return Evaluation(names, scores, weight, tuple(finished[place].episode for place in order))
 
 
-@partial(jax.jit, static_argnames=("env", "retrieval", "data_config", "evaluation"))
+@partial(jax.jit, static_argnames=("env", "config"))
 def _play_pure(
     agent: Agent,
     data: ResidentData,
@@ -112,21 +111,17 @@ def _play_pure(
     numbers: Int[Array, " tasks"],
     key: PRNGKeyArray,
     env: PureEnv[Any],
-    retrieval: RetrievalConfig,
-    data_config: DataConfig,
-    evaluation: EvaluationConfig,
+    config: RunConfig,
 ) -> Float[Array, "G b"]:
     """Returns of all groups' episodes; `numbers` are the environment's of the run's tasks. Consumes `key`."""
     batch_key, play_key = jax.random.split(key)
     groups, rows = played.shape
 
     def one_group(sources: Array, tasks: Array, draw_key: PRNGKeyArray, key: PRNGKeyArray) -> Array:
-        alone = sources.shape[0] == 1
-        settings = (retrieval, data_config, evaluation)
-        memory = memory_at_test(agent, data, sources, draw_key, *settings, one_task=alone)
+        memory = memory_at_test(agent, data, sources, config, draw_key, one_task=sources.shape[0] == 1)
         reset_key, start_key, act_key = jax.random.split(key, 3)
         starts = jax.vmap(agent.initial_state)(jax.random.split(start_key, rows))
-        policy = partial(act_in_pure, agent, memory, tasks, data_config, evaluation.epsilon)
+        policy = partial(act_in_pure, agent, memory, tasks, config.data, config.evaluation.epsilon)
         reset_keys = jax.random.split(reset_key, rows)
         return rollout_pure(env, policy, starts, numbers[tasks], reset_keys, act_key).reward.sum(0)
 
@@ -161,55 +156,47 @@ def memory_at_test(
     agent: Agent,
     data: ResidentData,
     sources: Int[Array, " S"],
+    config: RunConfig,
     key: PRNGKeyArray,
-    retrieval: RetrievalConfig,
-    data_config: DataConfig,
-    evaluation: EvaluationConfig,
     *,
     one_task: bool = False,
 ) -> EncodedBatch | None:
-    """A retrieval batch of some tasks, encoded; nothing is learnt from it, so it can be larger. Consumes `key`."""
-    batch = batch_at_test(data, sources, key, retrieval, data_config, evaluation, one_task=one_task)
-    encoded, _ = agent.encode(batch)
-    return corrupt_values(encoded, evaluation.values, jax.random.fold_in(key, 1))
+    """What `batch_at_test` draws, encoded; consumes `key`."""
+    encoded, _ = agent.encode(batch_at_test(data, sources, config, key, one_task=one_task))
+    return corrupt_values(encoded, config.evaluation.values, jax.random.fold_in(key, 1))
 
 
 def batch_at_test(
-    data: ResidentData,
-    sources: Int[Array, " S"],
-    key: PRNGKeyArray,
-    retrieval: RetrievalConfig,
-    data_config: DataConfig,
-    evaluation: EvaluationConfig,
-    *,
-    one_task: bool = False,
+    data: ResidentData, sources: Int[Array, " S"], config: RunConfig, key: PRNGKeyArray, *, one_task: bool = False
 ) -> RetrievalBatch:
-    """A retrieval batch of some tasks, or of the first of them alone, as the agent sees it; consumes `key`."""
-    count = evaluation.trajectories or retrieval.trajectories
-    drawn = replace(retrieval, trajectories=count, num_grad_trajectories=0)
+    """A retrieval batch of some tasks, or of the first of them alone, as the agent sees it; consumes `key`.
+
+    Nothing is learnt from it, so it can be larger than in training.
+    """
+    count = config.evaluation.trajectories or config.agent.retrieval.trajectories
+    drawn = replace(config.agent.retrieval, trajectories=count, num_grad_trajectories=0)
     if one_task:
-        return tell_task_of(draw_retrieval_batch(data, sources[0], drawn, key), data_config)
-    return tell_task_of(draw_mixed_batch(data, sources, drawn, key), data_config)
+        return tell_task_of(draw_retrieval_batch(data, sources[0], drawn, key), config.data)
+    return tell_task_of(draw_mixed_batch(data, sources, drawn, key), config.data)
 
 
-def _evaluate_on_host(
-    agent: Agent, data: ResidentData, config: RunConfig, source: Source, key: PRNGKeyArray
-) -> Evaluation:
-    """The same with environments that are stepped from outside, some groups at a time if there are too many."""
-    world, tasks = world_of(config.environment), config.data.tasks
-    source_key, batch_key, seed_key, start_key, act_key = jax.random.split(key, 5)
-    readers = arrange(source, len(tasks), config.evaluation, source_key)
-    settings = (config.agent.retrieval, config.data, config.evaluation)
-    memory = _memories(agent, data, readers.sources, batch_key, *settings)
+def _play_on_host(
+    agent: Agent, data: ResidentData, sources: Array, played: np.ndarray, config: RunConfig, *keys: PRNGKeyArray
+) -> tuple[tuple[str, ...], list[Finished], np.ndarray]:
+    """The same with environments that are stepped from outside, some groups at a time if there are too many.
+
+    Consumes four keys. Returns the names of the scores, the episodes, and whose data each of them gave weight to.
+    """
+    tasks, (batch_key, seed_key, start_key, act_key) = config.data.tasks, keys
+    memory = _memories(agent, data, sources, config, batch_key)
     first_seed = int(jax.random.randint(seed_key, (), 0, 2**30))
-    groups, rows = readers.task.shape
-    at_once = max(1, min(groups, (world.max_envs or groups * rows) // rows))
+    groups, rows = played.shape
+    at_once = max(1, min(groups, (world_of(config.environment).max_envs or groups * rows) // rows))
     finished: list[Finished] = []
     read: list[np.ndarray] = []
-    env = make(config.environment, config.env, at_once * rows)
-    try:
+    with closing(make(config.environment, config.env, at_once * rows)) as env:
         for start in range(0, groups, at_once):
-            own = readers.task[start : start + at_once].ravel()
+            own = played[start : start + at_once].ravel()
             first = start * rows
             # The last groups may be fewer: they are played with others again, whose episodes do not count.
             shown = np.resize(own, at_once * rows)
@@ -219,92 +206,45 @@ def _evaluate_on_host(
             layout = Layout(first, max(groups * rows, first + len(shown)), at_once, counted)
             epsilon = np.full(len(shown), config.evaluation.epsilon)
             policy = Told(agent, part, epsilon, Randomness(act_key, start_key), layout=layout)
-            policy.tell(shown, config.data)
+            policy.tasks, policy.data = jnp.asarray(shown), config.data
             episodes = [(tasks[int(task)], first_seed + int(place)) for task, place in zip(shown, places, strict=True)]
-            played = sorted(play_all(env, policy, episodes), key=lambda episode: episode.row)
-            finished += played[: len(own)]
+            finished += sorted(play_all(env, policy, episodes))[: len(own)]
             read.append(np.asarray(policy.read)[: len(own)])
-    finally:
-        env.close()
-    scores = np.stack([episode.scores for episode in finished]).reshape(groups, rows, -1)
-    order = np.argsort(readers.task.ravel(), kind="stable")
-    return Evaluation(
-        env.spec.scores,
-        _in_order(readers, scores, config),
-        _shares(np.concatenate(read)[order], len(tasks)) if config.agent.retrieval.reads else None,
-        tuple(finished[place].episode for place in order),
-    )
+    return env.spec.scores, finished, np.concatenate(read)
 
 
 class Told(AgentPolicy):
-    """An agent that sees its task's number, if the run says so."""
+    """An agent that sees the number of the task each row plays, if the run says so."""
 
-    def tell(self, tasks: np.ndarray, data: DataConfig) -> None:
-        """Which task each row plays."""
-        self._told, self._data = jnp.asarray(tasks), data
+    tasks: Int[Array, " B"]
+    data: DataConfig
 
     def act(self, view: View, step: int) -> tuple[np.ndarray, dict[str, Any]]:
         """As every agent."""
-        if self._data.task_input != "none":
-            view = view._replace(
-                observation=np.asarray(tell_task(jnp.asarray(view.observation), self._told, self._data))
-            )
+        if self.data.task_input != "none":
+            told = tell_task(jnp.asarray(view.observation), self.tasks, self.data)
+            view = view._replace(observation=np.asarray(told))
         return super().act(view, step)
 
 
-@partial(jax.jit, static_argnames=("retrieval", "data_config", "evaluation"))
+@partial(jax.jit, static_argnames="config")
 def _memories(
-    agent: Agent,
-    data: ResidentData,
-    sources: Int[Array, "G S"],
-    key: PRNGKeyArray,
-    retrieval: RetrievalConfig,
-    data_config: DataConfig,
-    evaluation: EvaluationConfig,
+    agent: Agent, data: ResidentData, sources: Int[Array, "G S"], config: RunConfig, key: PRNGKeyArray
 ) -> EncodedBatch | None:
     """What each group reads; consumes `key`."""
-
-    def one(tasks: Int[Array, " S"], key: PRNGKeyArray) -> EncodedBatch | None:
-        return memory_at_test(agent, data, tasks, key, retrieval, data_config, evaluation)
-
-    return jax.vmap(one)(sources, jax.random.split(key, sources.shape[0]))
-
-
-def _in_order(readers: Readers, scores: np.ndarray, config: RunConfig) -> Float[np.ndarray, "tasks R E s"]:
-    """The groups' scores in order of their tasks."""
-    order = np.argsort(readers.task.ravel(), kind="stable")
-    flat = scores.reshape(len(order), -1)[order]
-    return flat.reshape(config.data.num_tasks, config.evaluation.retrieval_batches, -1, flat.shape[-1])
-
-
-def _shares(read: Float[np.ndarray, "n tasks"], tasks: int) -> Float[np.ndarray, "tasks tasks"]:
-    total = read.reshape(tasks, -1, tasks).sum(1)
-    return total / np.maximum(total.sum(1, keepdims=True), 1e-9)
+    keys = jax.random.split(key, sources.shape[0])
+    return jax.vmap(lambda tasks, key: memory_at_test(agent, data, tasks, config, key))(sources, keys)
 
 
 def evaluate_online(agent: Agent, memory: EncodedBatch | None, config: RunConfig) -> Evaluation:
     """`evaluation.episodes` episodes side by side, the same starts every time; all read from the same memory."""
     seed, count = config.seed + SEED_OF_EVALUATIONS, config.evaluation.episodes
-    env = make(config.environment, config.env, count)
-    try:
+    with closing(make(config.environment, config.env, count)) as env:
         epsilon = np.full(count, config.evaluation.epsilon)
         policy = AgentPolicy(agent, memory, epsilon, Randomness(jax.random.key(seed)), stack=config.replay.stack)
-        episodes = [(env.spec.tasks[0], (seed, row, 0)) for row in range(count)]
-        finished = sorted(play_all(env, policy, episodes), key=lambda episode: episode.row)
-    finally:
-        env.close()
+        finished = sorted(play_all(env, policy, [(env.spec.tasks[0], (seed, row, 0)) for row in range(count)]))
     scores = np.stack([episode.scores for episode in finished])[None, None]
     return Evaluation(env.spec.scores, scores, played=tuple(episode.episode for episode in finished))
-
-
-def video(config: RunConfig, episode: Played) -> Iterator[Picture]:
-    """The pictures of an episode that was played."""
-    return pictures(lambda count: make(config.environment, config.env, count, render=True), episode)
-
-
-def frames_per_second(config: RunConfig) -> float:
-    """How fast a video of the run's environment is shown."""
-    return spec_of(config.environment, config.env).fps
 
 
 def corrupt_values(memory: EncodedBatch | None, how: Values, key: PRNGKeyArray) -> EncodedBatch | None:

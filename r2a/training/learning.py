@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Float32, PRNGKeyArray
+from jaxtyping import Array, Float, Float32, Key
 
 from r2a.agents.agent import Agent
 from r2a.agents.build import build_agent
@@ -27,23 +28,17 @@ LEARN, READ = range(2)
 """What draws from the replay are for: each has random numbers of its own."""
 
 
-def observation_shape(config: RunConfig, spec: EnvSpec) -> tuple[int, ...]:
-    """What an agent sees at a step: one frame, or several."""
-    shape = spec.observation.shape
-    return (config.replay.stack, *shape) if config.replay.stack > 1 else shape
-
-
-def run_keys(seed: int) -> tuple[PRNGKeyArray, PRNGKeyArray, PRNGKeyArray]:
+def run_keys(seed: int) -> Key[Array, "3"]:
     """Keys for the first parameters, for learning, and for acting."""
-    agent_key, run_key, act_key = jax.random.split(jax.random.key(seed), 3)
-    return agent_key, run_key, act_key
+    return jax.random.split(jax.random.key(seed), 3)
 
 
 def initial_state(config: RunConfig, spec: EnvSpec) -> LearnerState:
     """The learner state before the first step, a function of the run's seed."""
     load_features(config.environment)
     agent_key, run_key, _ = run_keys(config.seed)
-    agent = build_agent(config.agent, observation_shape(config, spec), spec.action_size, agent_key)
+    stack = (config.replay.stack,) if config.replay.stack > 1 else ()  # at a step an agent sees one frame, or several
+    agent = build_agent(config.agent, (*stack, *spec.observation.shape), spec.action_size, agent_key)
     return start_learning(agent, config.learner, run_key)
 
 
@@ -62,20 +57,13 @@ def encode(agent: Agent, batch: RetrievalBatch) -> EncodedBatch | None:
     return agent.encode(batch)[0]
 
 
-class Batch(NamedTuple):
-    """One draw from the replay: sequences to learn from, and others to retrieve from, if anything is read."""
-
-    learnt: Sampled
-    read: Sampled | None
-
-
-def draw(replay: SequenceReplay, config: RunConfig, number: int) -> Batch:
-    """What the learner's step of that number sees."""
+def draw(replay: SequenceReplay, config: RunConfig, number: int) -> tuple[Sampled, Sampled | None]:
+    """What the learner's step of that number learns from; and others to retrieve from, if anything is read."""
     generator = _generator(config, LEARN, number)
     if not config.agent.retrieval.needs_batch:
-        return Batch(replay.sample(config.from_replay.batch_size, generator), None)
+        return replay.sample(config.from_replay.batch_size, generator), None
     first, second = replay.draw_apart(config.from_replay.batch_size, config.agent.retrieval.trajectories, generator)
-    return Batch(replay.gather(first), replay.gather(second))
+    return replay.gather(first), replay.gather(second)
 
 
 def draw_to_read(replay: SequenceReplay, config: RunConfig, number: int) -> Sampled | None:
@@ -93,16 +81,17 @@ def _generator(config: RunConfig, purpose: int, number: int) -> np.random.Genera
     return np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(purpose, number)))
 
 
+@dataclass(eq=False)
 class NotFiniteError(Exception):
-    """A learner step had a loss or another metric that is no number."""
+    """A learner step had a loss or another metric that is no number; it may travel from the learner's process."""
 
-    def __init__(self, name: str, value: float, batch: LearningBatch, update: int):
-        super().__init__(f"{name} became {value}")
-        self.name, self.value, self.batch, self.update = name, value, batch, update
+    name: str
+    value: float
+    batch: LearningBatch
+    update: int
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """It may have to travel from the learner's process."""
-        return type(self), (self.name, self.value, self.batch, self.update)
+    def __str__(self) -> str:
+        return f"{self.name} became {self.value}"
 
 
 class Learner:
@@ -118,9 +107,9 @@ class Learner:
         """With the newest parameters."""
         return self.state.params
 
-    def update(self, drawn: Batch) -> tuple[dict[str, float], Float32[np.ndarray, " b"]]:
+    def update(self, learnt: Sampled, read: Sampled | None) -> tuple[dict[str, float], Float32[np.ndarray, " b"]]:
         """One step: its metrics, and new priorities of what was learnt from."""
-        batch = learning_batch(drawn.learnt, drawn.read, self.config.replay.burn_in, self.stored_states)
+        batch = learning_batch(learnt, read, self.config.replay.burn_in, self.stored_states)
         self.state, metrics, priority = learn(self.state, batch, self.config.learner)
         values = {name: float(value) for name, value in metrics.items()}
         for name, value in values.items():
@@ -147,7 +136,20 @@ class StoredStates(NamedTuple):
 
 def sequences_of(sampled: Sampled, burn_in: int, states: StoredStates) -> Sequence:
     """The sequences [n] that were drawn, to learn from."""
-    frames = _frames_of(sampled)
+
+    def shifted(before: np.ndarray, during: np.ndarray) -> Array:
+        return jnp.concatenate([jnp.asarray(before)[:, None], jnp.asarray(during)], axis=1)
+
+    first = sampled.is_first
+    action = shifted(sampled.previous_action, sampled.action)
+    reward = shifted(sampled.previous_reward, sampled.reward)
+    frames = Frames(
+        observation=jnp.asarray(sampled.observation),
+        instruction=jnp.zeros((len(first), 0), jnp.uint8),
+        previous_action=jnp.where(first, -1, action),
+        previous_reward=jnp.where(first, 0.0, reward),
+        is_first=jnp.asarray(first),
+    )
     return Sequence(
         frames,
         action=jnp.asarray(sampled.action[:, burn_in:]),
@@ -159,10 +161,7 @@ def sequences_of(sampled: Sampled, burn_in: int, states: StoredStates) -> Sequen
 
 
 def trajectories_of(sampled: Sampled, states: StoredStates) -> RetrievalBatch:
-    """The sequences [N] that were drawn, burn-in and all, to retrieve from.
-
-    A segment's return is the sum of its own rewards.
-    """
+    """The sequences [N] that were drawn, burn-in and all, to retrieve from; their returns are of their own rewards."""
     count = len(sampled.reward)
     trajectories = Trajectory(
         observation=jnp.asarray(sampled.observation[:, :-1]),
@@ -190,21 +189,4 @@ def learning_batch(learnt: Sampled, read: Sampled | None, burn_in: int, states: 
         one_task(sequences_of(learnt, burn_in, states)),
         None if read is None else one_task(trajectories_of(read, states)),
         importance=jnp.asarray(learnt.drawn.weight)[None],
-    )
-
-
-def _frames_of(sampled: Sampled) -> Frames:
-    first = sampled.is_first
-
-    def shifted(before: Array, during: Array) -> Array:
-        return jnp.concatenate([before[:, None], during], axis=1)
-
-    action = shifted(jnp.asarray(sampled.previous_action), jnp.asarray(sampled.action))
-    reward = shifted(jnp.asarray(sampled.previous_reward), jnp.asarray(sampled.reward))
-    return Frames(
-        observation=jnp.asarray(sampled.observation),
-        instruction=jnp.zeros((len(first), 0), jnp.uint8),
-        previous_action=jnp.where(first, -1, action),
-        previous_reward=jnp.where(first, 0.0, reward),
-        is_first=jnp.asarray(first),
     )

@@ -20,8 +20,8 @@ CONFIG = "config.json"
 GROUPS = ("rl", "bc", "retrieval", "aux", "eval", "time")
 RUN_FORMAT = "r2a-run"
 RUN_FORMAT_VERSION = 1
-# JSON has no such numbers; as strings they keep the file readable for every other tool.
-_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_NOT_FINITE = ("nan", "inf", "-inf")
+"""JSON has no such numbers; as strings they keep the file readable for every other tool."""
 
 
 def start_run(run_folder: PathLike, config: Mapping[str, Any]) -> Path:
@@ -51,7 +51,7 @@ def read_run_config(run_folder: PathLike) -> dict[str, Any]:
     return header["config"]
 
 
-class MetricsWriter:
+class MetricsWriter(contextlib.AbstractContextManager):
     """Appends metrics to `metrics.jsonl`, line by line without buffering, and to TensorBoard on request.
 
     Write a step's metrics before saving its checkpoint: a resume keeps the lines up to the checkpoint's step.
@@ -62,12 +62,20 @@ class MetricsWriter:
         self._last_step = 0
         with storage_errors("write", self._file_path):
             self._file_path.parent.mkdir(parents=True, exist_ok=True)
-            if resume_at_step is not None:
+            there = self._file_path.exists()
+            if there and resume_at_step is not None:
                 self._cut_after(resume_at_step)
-            elif self._file_path.exists() and self._file_path.stat().st_size > 0:
+            elif there and self._file_path.stat().st_size > 0:
                 raise UserError(f"{self._file_path} already holds metrics; resume that run or choose another folder.")
             self._file = io.FileIO(self._file_path, "ab")
-        self._tensorboard = _tensorboard_writer(run_folder, resume_at_step) if tensorboard else None
+        self._tensorboard: Any = None
+        if tensorboard:
+            require_tensorboard()
+            from tensorboardX import SummaryWriter
+
+            purge_step = None if resume_at_step is None else resume_at_step + 1
+            with storage_errors("write", run_folder):
+                self._tensorboard = SummaryWriter(str(Path(run_folder) / "tensorboard"), purge_step=purge_step)
 
     def write(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Append one line; names look like `rl/td_loss`, values are numbers or arrays of one number."""
@@ -83,7 +91,7 @@ class MetricsWriter:
         self._last_step = int(step)
         if self._tensorboard is not None:
             for name in metrics:
-                self._tensorboard.add_scalar(name, _from_json_number(line[name]), int(step))
+                self._tensorboard.add_scalar(name, float(line[name]), int(step))
 
     def sync(self) -> None:
         """Make sure that the lines survive a power cut; call it before saving a checkpoint."""
@@ -96,17 +104,10 @@ class MetricsWriter:
         if self._tensorboard is not None:
             self._tensorboard.close()
 
-    def __enter__(self) -> MetricsWriter:
-        """Close the files when the block ends."""
-        return self
-
     def __exit__(self, *error: Any) -> None:
-        """Close the files."""
         self.close()
 
     def _cut_after(self, step: int) -> None:
-        if not self._file_path.exists():
-            return
         kept_bytes = 0
         for line, end in _read_lines(self._file_path):
             if line["step"] > step:
@@ -119,7 +120,8 @@ def read_metrics(run_folder: PathLike) -> list[dict[str, Any]]:
     """All lines of a run's metrics; a torn last line, as a kill can leave, is not among them."""
     file = Path(run_folder) / METRICS
     with storage_errors("read", file):
-        return [{name: _from_json_number(v) for name, v in line.items()} for line, _ in _read_lines(file)]
+        lines = [line for line, _ in _read_lines(file)]
+    return [{name: float(v) if v in _NOT_FINITE else v for name, v in line.items()} for line in lines]
 
 
 def _read_lines(file: Path) -> list[tuple[dict[str, Any], int]]:
@@ -162,10 +164,6 @@ def _as_json_number(value: Any) -> int | float | str:
     return number if math.isfinite(number) else str(number)
 
 
-def _from_json_number(value: Any) -> Any:
-    return _NOT_FINITE.get(value, value) if isinstance(value, str) else value
-
-
 def tensorboard_is_installed() -> bool:
     """Whether metrics can be mirrored to TensorBoard."""
     return importlib.util.find_spec("tensorboardX") is not None
@@ -175,12 +173,3 @@ def require_tensorboard() -> None:
     """Say how to install what mirroring to TensorBoard needs, if it is not there."""
     if not tensorboard_is_installed():
         raise UserError("TensorBoard logging needs tensorboardX: pip install 'r2a[log]'.")
-
-
-def _tensorboard_writer(run_folder: PathLike, resume_at_step: int | None) -> Any:
-    require_tensorboard()
-    from tensorboardX import SummaryWriter
-
-    purge_step = None if resume_at_step is None else resume_at_step + 1
-    with storage_errors("write", run_folder):
-        return SummaryWriter(str(Path(run_folder) / "tensorboard"), purge_step=purge_step)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +30,7 @@ from r2a.training.checkpoint import load_checkpoint, save_checkpoint
 from r2a.training.course import Turn
 from r2a.training.evaluate import SEED_OF_EVALUATIONS, evaluate, sources_to_evaluate
 from r2a.training.runs import checkpoint_of, read_config, settle
+from r2a.training.train import Run
 from r2a.types import LearnerState
 
 
@@ -49,12 +48,10 @@ def learner_steps(
     The randomness of a step is a function of the run's key and the step's number, so a run that is cut anywhere goes
     on as if it had not been.
     """
-
     names: list[str] = []
 
-    def keys_of(step: Array) -> tuple[PRNGKeyArray, PRNGKeyArray]:
-        draw_key, update_key = jax.random.split(jax.random.fold_in(state.key, step))
-        return draw_key, update_key
+    def keys_of(step: Array) -> tuple[PRNGKeyArray, ...]:
+        return tuple(jax.random.split(jax.random.fold_in(state.key, step)))
 
     def one(state: LearnerState, given: tuple[BatchPlan, PRNGKeyArray]) -> tuple[LearnerState, Array]:
         plan, update_key = given
@@ -79,10 +76,8 @@ def initial_state(config: RunConfig, dataset: OfflineDataset) -> LearnerState:
     return start_learning(agent, config.learner, run_key)
 
 
-class OfflineRun:
-    """A run that learns from a data set (a `Run`)."""
-
-    fresh = True
+class OfflineRun(Run):
+    """A run that learns from a data set."""
 
     def __init__(self, config: RunConfig, dataset: OfflineDataset):
         """Everything that can be refused is refused here, before there is a run folder."""
@@ -107,14 +102,8 @@ class OfflineRun:
     def turn(self) -> Turn:
         """The learner steps of one compiled call."""
         config = self.config
-        self.state, averages = learner_steps(
-            self.state,
-            self.data,
-            config.data,
-            config.agent.retrieval,
-            config.learner,
-            config.from_dataset.steps_per_call,
-        )
+        settings = (config.data, config.agent.retrieval, config.learner, config.from_dataset.steps_per_call)
+        self.state, averages = learner_steps(self.state, self.data, *settings)
         compiled, self._compiled = not self._compiled, True
         return Turn({name: float(value) for name, value in averages.items()}, compiled)
 
@@ -130,17 +119,15 @@ class OfflineRun:
                 metrics |= {f"eval/{source}/{name}": float(value) for name, value in per_task}
         return metrics
 
-    def save(self, folder: str | Path, saved: Mapping[str, Any], seconds: float, previous: Path | None) -> Path:
+    def save(self, folder: str | Path, seconds: float, previous: Path | None) -> Path:
         """The learner of this moment."""
-        return save_checkpoint(folder, self.state, step=self.steps, config=saved, extra={"train_seconds": seconds})
+        extra = {"train_seconds": seconds}
+        return save_checkpoint(folder, self.state, step=self.steps, config=self.saved, extra=extra)
 
     def restore(self, checkpoint: Path) -> float:
         """Go on where a run of the same settings was saved; returns its seconds of training."""
         self.state, extra = load_checkpoint(checkpoint, self.state)
         return extra["train_seconds"]
-
-    def close(self) -> None:
-        """There is nothing to let go of."""
 
 
 def load_agent(folder: str | Path, dataset: OfflineDataset, config: RunConfig | None = None) -> Agent:

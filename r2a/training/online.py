@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from r2a.training.evaluate import evaluate_online
 from r2a.training.learning import Learner, draw, draw_to_read, run_keys
 from r2a.training.rollout import Finished, Rollout
 from r2a.training.runs import checkpoint_of, read_config
+from r2a.training.train import Run
 from r2a.types import AgentState, EncodedBatch, LearnerState
 
 GAMES = "games.safetensors"
@@ -38,37 +39,9 @@ class Counts(NamedTuple):
     updates: int = 0
 
 
-def updates_due(config: RunConfig, counts: Counts) -> int:
-    """How many updates may follow now: none before there is enough to learn from, then as many as the ratio says."""
-    beyond = counts.sequences - config.replay.minimum
-    owed = beyond * config.acting.samples_per_insert / config.from_replay.batch_size
-    return max(int(owed) - counts.updates, 0)
-
-
 def mean_metrics(steps: list[dict[str, float]]) -> dict[str, float]:
     """The mean of each metric over learner steps; nothing, if there were none."""
     return {name: float(np.mean([metrics[name] for metrics in steps])) for name in (steps[0] if steps else ())}
-
-
-def pace_and_scores(config: RunConfig, counts: Counts, finished: Sequence[Finished]) -> dict[str, Any]:
-    """How learning keeps pace with acting, and the scores of episodes that ended, random actions and all."""
-    beyond = max(counts.sequences - config.replay.minimum, 1)
-    ratio = counts.updates * config.from_replay.batch_size / beyond
-    pace = {"rl/updates": counts.updates, "rl/sequences": counts.sequences, "rl/samples_per_insert": ratio}
-    if not finished:
-        return pace
-    return pace | {
-        "rl/score": float(np.mean([episode.scores[0] for episode in finished])),
-        "rl/length": float(np.mean([episode.length for episode in finished])),
-        "rl/episodes": len(finished),
-    }
-
-
-def evaluation_metrics(agent: Agent, memory: EncodedBatch | None, config: RunConfig) -> dict[str, float]:
-    """Scores and length of whole episodes that the agent plays as it is now."""
-    result = evaluate_online(agent, memory, config)
-    scores = {f"eval/{name}": result.mean(name) for name in result.names}
-    return scores | {"eval/length": float(np.mean([len(episode.actions) for episode in result.played]))}
 
 
 def make_replay(config: RunConfig, spec: EnvSpec, state_size: int, scratch: Path | None) -> SequenceReplay:
@@ -135,21 +108,75 @@ class Actors:
     @property
     def standing(self) -> ActorState:
         """All that the next step depends on, but for the environments themselves."""
-        rollout, newest = self.rollout, self.rollout.now.observation[:, None]
-        frames = self.policy.frames
-        if frames is None:
-            frames = np.repeat(newest, self.policy.stack, axis=1)
-        frames = np.concatenate([frames[:, 1:], newest], axis=1)
-        frames[rollout.is_first] = newest[rollout.is_first]
+        rollout = self.rollout
+        frames = self.policy.look(rollout.now.observation, rollout.is_first)
         return ActorState(frames, rollout.action, rollout.reward, rollout.is_first, self.policy.state)
 
     @standing.setter
     def standing(self, standing: ActorState) -> None:
+        rollout, policy = self.rollout, self.policy
+        frames, rollout.action, rollout.reward, rollout.is_first, policy.state = standing
         # The newest frame is seen once more: it takes the place of what is shifted out.
-        self.policy.frames = np.roll(standing.frames, 1, axis=1)
-        self.policy.state = standing.agent
-        self.rollout.action, self.rollout.reward = standing.action, standing.reward
-        self.rollout.is_first = standing.is_first
+        policy.frames = np.roll(frames, 1, axis=1)
+
+
+class ActingRun(Run):
+    """What a run that learns while it acts keeps count of, in one process or on a cluster."""
+
+    encoded: EncodedBatch | None
+
+    def __init__(self, config: RunConfig):
+        self.config, self.saved, self.counts = config, {"config": asdict(config)}, Counts()
+        self._first_turn, self._learnt_here = 0, False
+
+    @property
+    def steps(self) -> int:
+        """Steps of all environments together so far."""
+        return self.counts.turns * self.config.from_replay.steps_per_turn
+
+    def updates_due(self) -> int:
+        """How many updates may follow: none before there is enough to learn from, then as many as the ratio says."""
+        beyond = self.counts.sequences - self.config.replay.minimum
+        owed = beyond * self.config.acting.samples_per_insert / self.config.from_replay.batch_size
+        return max(int(owed) - self.counts.updates, 0)
+
+    def ended_turn(self, before: Counts, metrics: dict[str, float], finished: Sequence[Finished]) -> Turn:
+        """A turn's metrics, and whether it is the first in which all of this, or learning, was compiled."""
+        learns = self.counts.updates > before.updates
+        compiled = before.turns == self._first_turn or (learns and not self._learnt_here)
+        self._learnt_here = self._learnt_here or learns
+        return Turn(metrics | self.pace_and_scores(finished), compiled)
+
+    def pace_and_scores(self, finished: Sequence[Finished]) -> dict[str, Any]:
+        """How learning keeps pace with acting, and the scores of episodes that ended, random actions and all."""
+        _, sequences, updates = self.counts
+        beyond = max(sequences - self.config.replay.minimum, 1)
+        ratio = updates * self.config.from_replay.batch_size / beyond
+        pace = {"rl/updates": updates, "rl/sequences": sequences, "rl/samples_per_insert": ratio}
+        if not finished:
+            return pace
+        return pace | {
+            "rl/score": float(np.mean([episode.scores[0] for episode in finished])),
+            "rl/length": float(np.mean([episode.length for episode in finished])),
+            "rl/episodes": len(finished),
+        }
+
+    def evaluate(self) -> dict[str, float]:
+        """Scores and length of whole episodes that the agent plays as it is now, in this process."""
+        result = evaluate_online(self.agent, self.encoded, self.config)
+        scores = {f"eval/{name}": result.mean(name) for name in result.names}
+        return scores | {"eval/length": float(np.mean([len(episode.actions) for episode in result.played]))}
+
+    def save_with(self, folder: str | Path, state: Any, seconds: float, attach: Callable[[Path], None]) -> Path:
+        """A checkpoint of the learner, the counts, and what else changes."""
+        extra = {"train_seconds": seconds, **self.counts._asdict()}
+        return save_checkpoint(folder, state, step=self.steps, config=self.saved, extra=extra, attach=attach)
+
+    def restore_counts(self, extra: dict[str, Any]) -> float:
+        """Go on counting from a checkpoint; returns its seconds of training."""
+        self.counts = Counts(*(extra[name] for name in Counts._fields))
+        self._first_turn = self.counts.turns
+        return extra["train_seconds"]
 
 
 def replay_before(previous: Path | None) -> Path | None:
@@ -157,27 +184,18 @@ def replay_before(previous: Path | None) -> Path | None:
     return previous / REPLAY if previous is not None and previous.is_dir() else None
 
 
-class OnlineRun:
-    """All that changes in the course of a run (a `Run`): learner, replay, environments, and where each of them is."""
+class OnlineRun(ActingRun):
+    """All that changes in the course of a run: learner, replay, environments, and where each of them is."""
 
     def __init__(self, config: RunConfig, scratch: Path | None = None):
         """`scratch` is a folder for frames that are too many for the memory."""
-        self.config, self.saved = config, {"config": asdict(config)}
+        super().__init__(config)
         env = make(config.environment, config.env, config.acting.num_envs)
         self.learner = Learner(config, env.spec)
         self.replay = make_replay(config, env.spec, self.learner.stored_states.size, scratch)
         act_key, epsilon = run_keys(config.seed)[2], epsilon_ladder(config.acting)
         self.actors = Actors(env, config, epsilon, self.learner.agent, act_key, config.seed)
-        self.counts = Counts()
-        self.encoded: EncodedBatch | None = None
-        self._learnt_here = False
-        self._first_turn = 0
         self.refresh()
-
-    @property
-    def steps(self) -> int:
-        """Steps of all environments together so far."""
-        return self.counts.turns * self.config.from_replay.steps_per_turn
 
     @property
     def agent(self) -> Agent:
@@ -204,18 +222,15 @@ class OnlineRun:
             metrics["retrieval/age"] = float(age * config.from_replay.steps_per_turn)
         if self.fresh:
             self.refresh()
-        learns = self.counts.updates > before.updates
-        compiled = before.turns == self._first_turn or (learns and not self._learnt_here)
-        self._learnt_here = self._learnt_here or learns
-        return Turn(metrics | pace_and_scores(config, self.counts, self.actors.rollout.finished()), compiled)
+        return self.ended_turn(before, metrics, self.actors.rollout.finished())
 
     def learn(self) -> list[dict[str, float]]:
         """The updates that are due; the metrics of each."""
         metrics = []
-        for _ in range(updates_due(self.config, self.counts) if self.replay.ready else 0):
-            drawn = draw(self.replay, self.config, self.counts.updates)
-            step, priority = self.learner.update(drawn)
-            self.replay.update_priorities(drawn.learnt.drawn.ids, priority)
+        for _ in range(self.updates_due() if self.replay.ready else 0):
+            learnt, read = draw(self.replay, self.config, self.counts.updates)
+            step, priority = self.learner.update(learnt, read)
+            self.replay.update_priorities(learnt.drawn.ids, priority)
             self.counts = self.counts._replace(updates=self.counts.updates + 1)
             metrics.append(step)
         return metrics
@@ -230,23 +245,18 @@ class OnlineRun:
         assert read is not None
         self.encoded = self.learner.encode(read._replace(state=np.zeros_like(read.state)))
 
-    def evaluate(self) -> dict[str, float]:
-        """Scores of whole episodes."""
-        return evaluation_metrics(self.agent, self.encoded, self.config)
-
     def close(self) -> None:
         """Let go of the environments."""
         self.actors.env.close()
 
-    def save(self, folder: str | Path, saved: Mapping[str, Any], seconds: float, previous: Path | None) -> Path:
+    def save(self, folder: str | Path, seconds: float, previous: Path | None) -> Path:
         """Learner, environments, replay and counts of this moment, in one checkpoint."""
 
         def attach(partial: Path) -> None:
             save_arrays(self.actors.rollout.state(), partial / GAMES)
             save_replay(self.replay, partial / REPLAY, replay_before(previous))
 
-        state = (self.learner.state, self.actors.standing)
-        return save_run(folder, state, self.steps, saved, seconds, self.counts, attach)
+        return self.save_with(folder, (self.learner.state, self.actors.standing), seconds, attach)
 
     def restore(self, checkpoint: Path) -> float:
         """Go on where a run of the same settings was saved; returns its seconds of training.
@@ -260,25 +270,10 @@ class OnlineRun:
             self.actors.standing = standing
         else:
             self.learner.state, extra = load_learner(checkpoint, self.learner.state)
-        self.counts = Counts(*(extra[name] for name in Counts._fields))
-        self._first_turn = self.counts.turns
+        seconds = self.restore_counts(extra)
         load_replay(self.replay, checkpoint / REPLAY)
         self.refresh()
-        return extra["train_seconds"]
-
-
-def save_run(
-    folder: str | Path,
-    state: tuple[LearnerState, Any],
-    steps: int,
-    saved: Mapping[str, Any],
-    seconds: float,
-    counts: Counts,
-    attach: Callable[[Path], None],
-) -> Path:
-    """The checkpoint of an online run: its learner, and what else changes."""
-    extra = {"train_seconds": seconds, **counts._asdict()}
-    return save_checkpoint(folder, state, step=steps, config=saved, extra=extra, attach=attach)
+        return seconds
 
 
 def load_learner(checkpoint: Path, like: LearnerState) -> tuple[LearnerState, dict[str, Any]]:

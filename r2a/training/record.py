@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from r2a.agents.agent import Agent
-from r2a.config import DataConfig, EvaluationConfig, RetrievalConfig, RunConfig
+from r2a.config import RunConfig
 from r2a.data.retrieval_batch import ResidentData
 from r2a.environments.api import PureEnv
 from r2a.environments.registry import make_pure
@@ -36,12 +36,11 @@ def record_episode(
         if not 0 <= number < tasks:
             raise UserError(f"There is no task number {number}; the run has {tasks}, from 0 on.")
     numbers = jnp.asarray([pure.spec.tasks.index(name) for name in config.data.tasks])
-    settings = (config.agent.retrieval, config.data, config.evaluation)
-    columns = _play(agent, data, numbers, jnp.int32(task), jnp.int32(retrieve_from), key, pure, *settings)
+    columns = _play(agent, data, numbers, jnp.int32(task), jnp.int32(retrieve_from), key, pure, config)
     return EpisodeRecord(task=task, retrieve_from=retrieve_from, **jax.tree.map(np.asarray, columns))
 
 
-@partial(jax.jit, static_argnames=("env", "retrieval", "data_config", "evaluation"))
+@partial(jax.jit, static_argnames=("env", "config"))
 def _play(
     agent: Agent,
     data: ResidentData,
@@ -50,21 +49,18 @@ def _play(
     source: Int[Array, ""],
     key: PRNGKeyArray,
     env: PureEnv[Any],
-    retrieval: RetrievalConfig,
-    data_config: DataConfig,
-    evaluation: EvaluationConfig,
+    config: RunConfig,
 ) -> dict[str, Any]:
     reset_key, start_key, act_key, batch_key = jax.random.split(key, 4)
-    batch = batch_at_test(data, source[None], batch_key, retrieval, data_config, evaluation, one_task=True)
+    batch = batch_at_test(data, source[None], config, batch_key, one_task=True)
     memory, _ = agent.encode(batch)
     # What is shown of it is what the environment shows: without the task's number, if that is told.
     seen = batch.trajectories.observation[..., : env.spec.observation.shape[-1]]
     shown = batch._replace(trajectories=batch.trajectories._replace(observation=seen))
 
     def policy(state: Any, view: PureView, key: PRNGKeyArray) -> Any:
-        state, action, extras = act_in_pure(
-            agent, memory, task[None], data_config, evaluation.epsilon, state, view, key
-        )
+        told = (agent, memory, task[None], config.data, config.evaluation.epsilon)
+        state, action, extras = act_in_pure(*told, state, view, key)
         one = jax.tree.map(lambda leaf: leaf[0], view.state)
         extras["solved"] = jax.vmap(lambda number: env.step(one, action[0], number)[1] > 0)(numbers)[None]
         return state, action, extras

@@ -103,7 +103,8 @@ class Rollout:
             if after.ended[row]:
                 self._finished.append(Finished(row, int(self.numbers[row]), episode, after.scores[row].copy()))
         ended = after.ended & view.active
-        self.action = np.where(_like(ended, action), self._no_action, action).astype(self.action.dtype)
+        self.action = action.astype(self.action.dtype)
+        self.action[ended] = self._no_action
         self.reward = np.where(ended, 0.0, after.reward).astype(np.float32)
         self.is_first = ended
         self.now = after
@@ -174,10 +175,6 @@ class Rollout:
             scores = np.zeros(len(self.env.spec.scores))
             scores[0] = score
             self._finished.append(Finished(row, number, Played("", 0, [None] * length), scores))
-
-
-def _like(flags: np.ndarray, values: np.ndarray) -> np.ndarray:
-    return flags.reshape(-1, *(1,) * (values.ndim - 1))
 
 
 class Episode(NamedTuple):

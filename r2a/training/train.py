@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import optax
 
@@ -38,7 +38,7 @@ class Run(Protocol):
     @property
     def fresh(self) -> bool:
         """Whether it can be saved now."""
-        ...
+        return True
 
     @property
     def agent(self) -> Agent:
@@ -53,7 +53,7 @@ class Run(Protocol):
         """Metrics of whole episodes that the agent plays as it is now."""
         ...
 
-    def save(self, folder: str | Path, saved: Mapping[str, Any], seconds: float, previous: Path | None) -> Path:
+    def save(self, folder: str | Path, seconds: float, previous: Path | None) -> Path:
         """Write a checkpoint; `previous` is the one before, if any."""
         ...
 
@@ -63,7 +63,6 @@ class Run(Protocol):
 
     def close(self) -> None:
         """Let go of everything."""
-        ...
 
 
 def train(
@@ -78,7 +77,12 @@ def train(
     try:
         _go_on(run, Path(folder), resume, watch, tensorboard)
     except NotFiniteError as broken:
-        _keep_offending(broken, folder, run.saved)
+        # What led there is kept; the last checkpoint is left as it is.
+        kept = save_checkpoint(Path(folder) / OFFENDING, broken.batch, step=broken.update, config=run.saved)
+        raise UserError(
+            f"{broken.name} became {broken.value} in update {broken.update}; the run has stopped, its last good state "
+            f"is kept in {folder}, and the batch that led there in {kept}: try a lower learner.learning-rate."
+        ) from broken
     finally:
         run.close()
     return run
@@ -112,16 +116,7 @@ def _go_on(run: Run, folder: Path, resume: bool, watch: Callable[[Progress], Non
             if run.fresh and (done % config.checkpoint_every == 0 or last or stop.requested):
                 writer.sync()
                 refuse_nan({"the norm of the parameters": float(optax.tree.norm(run.agent))}, done, folder)
-                newest = run.save(folder, run.saved, seconds, newest)
+                newest = run.save(folder, seconds, newest)
             watch(Progress(done, (done - before) / turn_seconds, metrics))
             if stop.requested and run.fresh and not last:
                 raise Interrupted
-
-
-def _keep_offending(broken: NotFiniteError, folder: str | Path, saved: Mapping[str, Any]) -> NoReturn:
-    """Keep what led to a metric that is no number, and stop; the last checkpoint is left as it is."""
-    kept = save_checkpoint(Path(folder) / OFFENDING, broken.batch, step=broken.update, config=saved)
-    raise UserError(
-        f"{broken.name} became {broken.value} in update {broken.update}; the run has stopped, its last good state "
-        f"is kept in {folder}, and the batch that led there in {kept}: try a lower learner.learning-rate."
-    ) from broken

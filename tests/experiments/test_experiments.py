@@ -194,7 +194,7 @@ def test_no_world_is_named_outside_its_own_file(file: Path):
 @pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 def test_only_one_file_knows_how_training_is_done(file: Path):
     imported = [node.module or "" for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)]
-    allowed = ("r2a.training.course", "r2a.training.compilation", "r2a.training.collect")
+    allowed = ("r2a.training.course", "r2a.training.collect")
     known = [module for module in imported if module.startswith("r2a.training") and not module.startswith(allowed)]
     assert not known or file.stem == "runs"
 

@@ -24,11 +24,10 @@ from r2a.errors import UserError
 from r2a.experiments.minatar import SMOKE
 from r2a.experiments.presets import arm
 from r2a.training.checkpoint import latest_checkpoint, read_checkpoint
-from r2a.training.cluster.processes import put_together
-from r2a.training.cluster.run import ClusterRun
+from r2a.training.cluster import ClusterRun, put_together
 from r2a.training.learning import Learner
 from r2a.training.metrics import read_metrics
-from r2a.training.online import Chunk, OnlineRun, pace_and_scores
+from r2a.training.online import Chunk, OnlineRun
 from r2a.training.train import train
 
 pytestmark = pytest.mark.xdist_group("ray")
@@ -85,7 +84,7 @@ def test_players_and_learner_are_replaced_when_they_are_killed(tmp_path: Path, m
         while run.counts.updates < 5:
             run.turn()
         assert run.replaced == {"players": 0, "learners": 0}
-        first = run.save(tmp_path, {}, 1.0, None)
+        first = run.save(tmp_path, 1.0, None)
 
         victim = process_of(run.players[2])
         os.kill(victim, signal.SIGKILL)
@@ -97,7 +96,7 @@ def test_players_and_learner_are_replaced_when_they_are_killed(tmp_path: Path, m
         assert run.counts.sequences > before.sequences
         assert process_of(run.players[2]) != victim
 
-        second = run.save(tmp_path, {}, 2.0, first)
+        second = run.save(tmp_path, 2.0, first)
         saved = run.counts.updates
         for _ in range(2):
             run.turn()
@@ -113,19 +112,19 @@ def test_players_and_learner_are_replaced_when_they_are_killed(tmp_path: Path, m
         assert run.counts.updates > saved
         assert all(np.isfinite(value) for step in steps for value in step.values())
         run._learnt()
-        pace = pace_and_scores(run.config, run.counts, [])
+        pace = run.pace_and_scores([])
         assert pace["rl/samples_per_insert"] == pytest.approx(PLAIN.acting.samples_per_insert, abs=0.1)
         assert any("rl/score" in step for step in steps)
         agent = run.agent
         assert not np.array_equal(jax.tree.leaves(agent)[0], jax.tree.leaves(Learner(PLAIN, run.spec).agent)[0])
 
         counts = run.counts
-        assert run.restore(alone.save(tmp_path / "alone", {}, 3.0, None)) == 3.0  # and the other way round
+        assert run.restore(alone.save(tmp_path / "alone", 3.0, None)) == 3.0  # and the other way round
         assert run.counts.updates == saved < counts.updates
         alone.close()
         run.turn()
 
-        monkeypatch.setattr("r2a.training.cluster.run.ROUNDS", 1)
+        monkeypatch.setattr("r2a.training.cluster.ROUNDS", 1)
         kill_learner(run)
         run._learnt()
         kill_learner(run)

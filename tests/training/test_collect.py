@@ -30,7 +30,7 @@ from r2a.environments.registry import make_here, spec_of, world_of
 from r2a.environments.workers import in_processes
 from r2a.errors import UserError
 from r2a.training import collect as collecting
-from r2a.training.collect import Shard, ShardTask, collect, play_expert, play_shard
+from r2a.training.collect import ShardTask, collect, play_expert, play_shard
 from r2a.training.rollout import play
 
 
@@ -304,11 +304,11 @@ def test_two_collections_do_not_share_a_folder(name, tmp_path):
     assert problems
 
 
-def shard_task(folder: Path, **changes) -> ShardTask:
+def shard_task(folder: Path, start: int = 0, count: int = 2, **changes) -> ShardTask:
     """Some of BabyAI's first level."""
-    settings = {"env": BabyAISettings(max_steps=20), "expert": world_of("babyai").collect.expert, "task": "GoToObj"}
-    more = {"number": 0, "start": 0, "noise": (0.0, 0.0), "seed": 0, "limit_seconds": 10.0}
-    return ShardTask(str(folder), "babyai", **{**settings, **more, **changes})
+    settings = {"env": BabyAISettings(max_steps=20), "ladder": (0.0,), "seed": 0, "limit_seconds": 10.0}
+    config = replace(world_of("babyai").collect, **{**settings, **changes})
+    return ShardTask(folder, "babyai", config, "GoToObj", range(start, start + count))
 
 
 def test_dropped_seeds_are_counted_by_reason(tmp_path, monkeypatch):
@@ -326,7 +326,7 @@ def test_dropped_seeds_are_counted_by_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(collecting, "play", stumbles)
     task = shard_task(tmp_path)
     play_shard(task)
-    shard = Shard.read(task.file)
+    shard = task.read()
     assert dict(zip(shard.reasons.tolist(), shard.dropped.tolist(), strict=True)) == {"bot lost": 2, "no mission": 1}
     assert len(shard.length) == 2
 
@@ -335,7 +335,7 @@ def test_dropped_seeds_are_counted_by_reason(tmp_path, monkeypatch):
 
     monkeypatch.setattr(collecting, "play", lost)
     with pytest.raises(UserError, match=r"GoToObj gave no episode with 200 seeds at noise 0\.5"):
-        play_shard(shard_task(tmp_path, start=50, noise=(0.5,)))
+        play_shard(shard_task(tmp_path, start=50, count=1, ladder=(0.5,)))
 
 
 def test_a_damaged_shard_is_named(tmp_path):
@@ -343,7 +343,7 @@ def test_a_damaged_shard_is_named(tmp_path):
     play_shard(task)
     task.file.write_bytes(task.file.read_bytes()[:-200])
     with pytest.raises(UserError, match=r"GoToObj-00000000.npz is damaged; remove it"):
-        Shard.read(task.file)
+        task.read()
 
 
 def test_trouble_in_a_process_is_one_sentence(tmp_path):
@@ -366,7 +366,7 @@ def play_with_an_endless_bot(folder):
     Expert.make_bot, collecting.MOST_ATTEMPTS = EndlessBot, 2
     dropped: Counter[str] = Counter()
     try:
-        play_expert(shard_task(Path(folder), limit_seconds=0.2), 0, 0.0, dropped)
+        play_expert(shard_task(Path(folder), limit_seconds=0.2), 0, dropped)
     except UserError as error:
         raise UserError(f"{dict(dropped)}: {error}") from error
 

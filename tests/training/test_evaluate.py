@@ -75,12 +75,11 @@ def test_what_is_read_are_the_data_of_the_tasks_that_are_named(dataset, source):
     config, chosen = settle(override(SMOKE, {"data.tasks": NAMED}), dataset)
     data, whole = load_resident(chosen, config.data), dataset.columns
     readers = arrange(source, len(NAMED), config.evaluation, jax.random.key(0))
-    settings = (config.agent.retrieval, config.data, config.evaluation)
     kept = {name: dataset.episodes(COLLECTED.index(name), RETRIEVAL) for name in NAMED}
     read = set()
-    for number, (sources, played) in enumerate(zip(readers.sources, readers.task, strict=True)):
+    for number, (sources, played) in enumerate(zip(*readers, strict=True)):
         alone = len(sources) == 1
-        batch = batch_at_test(data, sources, jax.random.key(number), *settings, one_task=alone)
+        batch = batch_at_test(data, sources, config, jax.random.key(number), one_task=alone)
         trajectories = batch.trajectories
         names = [NAMED[int(task)] for task in trajectories.task_id]
         if source == "right":
@@ -111,8 +110,7 @@ def test_what_is_read_are_the_data_of_the_tasks_that_are_named(dataset, source):
 )
 def test_who_reads_what(source, tasks, batches, episodes, seed):
     evaluation = EvaluationConfig(episodes=episodes, retrieval_batches=batches)
-    readers = arrange(source, tasks, evaluation, jax.random.key(seed))
-    sources, played = np.asarray(readers.sources), readers.task
+    sources, played = map(np.asarray, arrange(source, tasks, evaluation, jax.random.key(seed)))
     assert np.bincount(played.ravel(), minlength=tasks).tolist() == [batches * episodes] * tasks
     assert len(sources) == len(played)
     if source == "all_tasks":

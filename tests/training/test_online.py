@@ -200,9 +200,9 @@ def test_a_run_that_was_saved_goes_on_as_if_it_had_not_stopped(name, tmp_path):
         whole.turn()
     for _ in range(5):
         cut.turn()
-    first = cut.save(tmp_path, {}, 1.0, None)
+    first = cut.save(tmp_path, 1.0, None)
     cut.turn()
-    second = cut.save(tmp_path, {}, 2.0, first)
+    second = cut.save(tmp_path, 2.0, first)
     resumed = OnlineRun(config)
     assert resumed.restore(second) == 2.0
     for _ in range(3):
@@ -210,14 +210,14 @@ def test_a_run_that_was_saved_goes_on_as_if_it_had_not_stopped(name, tmp_path):
     assert resumed.counts == whole.counts
     assert same(resumed.learner.state._replace(key=0), whole.learner.state._replace(key=0))
     assert same(resumed.actors.standing, whole.actors.standing)
-    drawn = [draw(run.replay, config, 100).learnt.observation for run in (resumed, whole)]
+    drawn = [draw(run.replay, config, 100)[0].observation for run in (resumed, whole)]
     assert same(*drawn)
 
 
 def test_damaged_games_are_noticed(tmp_path):
     run = OnlineRun(variant("none"))
     run.turn()
-    checkpoint = run.save(tmp_path, {}, 0.0, None)
+    checkpoint = run.save(tmp_path, 0.0, None)
     damaged = bytearray((checkpoint / GAMES).read_bytes())
     damaged[-1] ^= 1
     (checkpoint / GAMES).write_bytes(bytes(damaged))

@@ -135,7 +135,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_what_led_there(tmp_pat
     kept = latest_checkpoint(tmp_path / "run" / "not_finite")
     assert kept is not None
     drawn = learning.draw(run.replay, config, 0)
-    like = learning.learning_batch(drawn.learnt, drawn.read, config.replay.burn_in, run.learner.stored_states)
+    like = learning.learning_batch(*drawn, config.replay.burn_in, run.learner.stored_states)
     batch, _ = load_checkpoint(kept, like)
     assert batch.sequences.action.shape == (1, 4, 10)
 
