@@ -25,7 +25,8 @@ from r2a.config import (
     RetrievalConfig,
     RunConfig,
 )
-from r2a.environments.babyai import COMPOSITIONAL, LEVEL_NAMES, BabyAISettings
+from r2a.environments.babyai import BabyAISettings
+from r2a.environments.babyai.levels import COMPOSITIONAL, LEVEL_NAMES
 from r2a.environments.registry import world_of
 from r2a.experiments.harness import Arm, Axis, Experiment, Result, Scale, along
 from r2a.experiments.report import markdown, save, score_of, tasks_of

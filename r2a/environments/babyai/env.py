@@ -7,24 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from r2a.environments.api import (
-    Actions,
-    EnvSpec,
-    Picture,
-    Rows,
-    Seed,
-    TimeStep,
-    blank,
-    rows_to_reset,
-    rows_to_step,
-    seed_number,
-)
+from r2a.environments import api
 from r2a.environments.babyai import BabyAISettings
 from r2a.environments.babyai.levels import ACTION_NAMES, DROP, LEVEL_NAMES, PICKUP, TOGGLE, level_index
-from r2a.environments.babyai.missions import Mission, make_mission
-from r2a.environments.babyai.view import EMPTY, OBSERVATION_SIZE, SIDE, View, look, place
+from r2a.environments.babyai.missions import Mission, cell_code, make_mission
+from r2a.environments.babyai.view import EMPTY, OBSERVATION_SIZE, OFFSETS, SIDE, look, place
 from r2a.environments.babyai.vocabulary import MISSION_WORDS, tokenise
-from r2a.errors import UserError
 
 LARGEST_NUMBER = 10  # of an object's type, minigrid/core/constants.py; colours and states are smaller
 
@@ -33,14 +21,12 @@ class BabyAI:
     """A batch of real minigrid environments in lockstep.
 
     An observation is minigrid's 7 x 7 x 3 symbolic image, flattened, and the agent's direction; the instruction is the
-    mission, as word numbers.
+    mission, as word numbers. minigrid draws when it is asked to, so `render` changes nothing.
     """
 
-    def __init__(self, settings: BabyAISettings, num_envs: int):
-        if num_envs < 1:
-            raise UserError(f"The number of environments is {num_envs}, but it must be greater than zero.")
+    def __init__(self, settings: BabyAISettings, num_envs: int, render: bool = False):
         self.num_envs = num_envs
-        self.spec = EnvSpec(
+        self.spec = api.EnvSpec(
             id="babyai",
             tasks=LEVEL_NAMES,
             observation=Box(0, LARGEST_NUMBER, (OBSERVATION_SIZE,), np.uint8),
@@ -51,53 +37,53 @@ class BabyAI:
             action_names=ACTION_NAMES,
             fps=10.0,
         )
+        self._now = api.blank(self.spec, num_envs)
         self.missions: list[Mission] = [None] * num_envs  # type: ignore[list-item]
-        self._levels: list[int | None] = [None] * num_envs
+        self._levels: list[str | None] = [None] * num_envs
         self._codes = np.full((num_envs, SIDE * SIDE), EMPTY, np.uint8)
         self._places = np.full(num_envs, place(0, 0), np.int64)
         self._directions = np.zeros(num_envs, np.int64)
         self._carried = np.zeros(num_envs, np.uint8)
-        self._now = blank(self.spec, num_envs)
-        self.view: View
-        """What was seen last, with which cells were in sight."""
+        self._in_sight: np.ndarray
 
-    @property
-    def redrawn(self) -> int:
-        """How many seeds gave no mission so far, and were replaced by the next one."""
-        return sum(mission.redrawn for mission in self.missions if mission is not None)
-
-    def reset(self, tasks: Sequence[str], seeds: Sequence[Seed], rows: Rows | None = None) -> TimeStep:
+    def reset(self, tasks: Sequence[str], seeds: Sequence[api.Seed], rows: api.Rows | None = None) -> api.TimeStep:
         """Draw missions."""
-        now, levels = self._now, [level_index(task) for task in tasks]
-        for row, level, seed in zip(rows_to_reset(self.num_envs, tasks, seeds, rows), levels, seeds, strict=True):
-            if level != self._levels[row]:
-                self.missions[row], self._levels[row] = make_mission(level), level
+        now = self._now
+        for task in tasks:
+            level_index(task)
+        for row, task, seed in zip(api.rows_to_reset(self.num_envs, tasks, seeds, rows), tasks, seeds, strict=True):
+            if task != self._levels[row]:
+                self.missions[row], self._levels[row] = make_mission(task), task
             mission = self.missions[row]
-            mission.draw(seed_number(seed))
-            self._codes[row] = np.frombuffer(mission.square(), np.uint8)
-            self._update(row, mission)
+            mission.draw(api.seed_number(seed))
+            self._codes[row] = mission.square()
+            self._update(row)
             now.instruction[row] = tokenise(mission.mission)
             now.reward[row], now.discount[row], now.scores[row] = 0.0, 1.0, 0.0
             now.terminated[row] = now.truncated[row] = False
         return self._look()
 
-    def step(self, actions: Actions, rows: Rows | None = None) -> TimeStep:
+    def step(self, actions: api.Actions, rows: api.Rows | None = None) -> api.TimeStep:
         """Do one action in every row that goes on."""
         now = self._now
-        chosen, going_on = rows_to_step(self.spec, now.ended, actions, rows)
+        chosen, going_on = api.rows_to_step(self.spec, now.ended, actions, rows)
         now.reward[:] = 0.0
         for row in going_on:
             mission, action = self.missions[row], int(chosen[row])
-            now.reward[row], now.terminated[row], truncated = mission.advance(action)
+            _, now.reward[row], now.terminated[row], truncated, _ = mission.step(action)
             now.truncated[row] = not now.terminated[row] and (truncated or mission.step_count >= self.spec.max_steps)
             now.discount[row] = 0.0 if now.terminated[row] else 1.0
             now.scores[row] = max(now.scores[row, 0], float(now.reward[row] > 0))
-            if action in (PICKUP, DROP, TOGGLE):
-                self._codes[row, mission.place_ahead()] = mission.code_ahead()
-            self._update(row, mission)
+            if action in (PICKUP, DROP, TOGGLE):  # nothing but the cell ahead can have changed
+                self._codes[row, place(*mission.front_pos)] = cell_code(mission.grid.get(*mission.front_pos))
+            self._update(row)
         return self._look()
 
-    def render(self, row: int) -> Picture:
+    def seen_places(self, row: int) -> np.ndarray:
+        """The places of the flat square that a row's agent sees now; some may lie in the margin."""
+        return self._places[row] + OFFSETS[self._directions[row]][self._in_sight[row]]
+
+    def render(self, row: int) -> api.Picture:
         """The rooms as minigrid draws them."""
         mission = self.missions[row]
         return mission.get_frame(highlight=True, tile_size=mission.tile_size)
@@ -105,17 +91,13 @@ class BabyAI:
     def close(self) -> None:
         """There is nothing to let go of."""
 
-    def _update(self, row: int, mission: Mission) -> None:
+    def _update(self, row: int) -> None:
+        mission = self.missions[row]
         self._places[row] = place(*mission.agent_pos)
         self._directions[row] = mission.agent_dir
-        self._carried[row] = mission.code_carried()
+        self._carried[row] = cell_code(mission.carrying)
 
-    def _look(self) -> TimeStep:
-        self.view = look(self._codes, self._places, self._directions, self._carried)
-        self._now.observation[:] = self.view.observation
+    def _look(self) -> api.TimeStep:
+        seen = look(self._codes, self._places, self._directions, self._carried)
+        self._now.observation[:], self._in_sight = seen
         return self._now.copy()
-
-
-def make(settings: BabyAISettings, num_envs: int, render: bool = False) -> BabyAI:
-    """So many missions."""
-    return BabyAI(settings, num_envs)
