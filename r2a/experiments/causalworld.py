@@ -25,8 +25,9 @@ from r2a.config import (
 )
 from r2a.data.dataset import OfflineDataset, find_dataset
 from r2a.data.manifest import MANIFEST
-from r2a.environments.causalworld import TASK_NAMES, CausalWorldSettings
+from r2a.environments.causalworld import CausalWorldSettings
 from r2a.environments.causalworld.layout import SIZE
+from r2a.environments.causalworld.tasks import TASK_NAMES
 from r2a.environments.registry import world_of
 from r2a.experiments.harness import Arm, Axis, Experiment, Result, Run, Scale, along
 from r2a.experiments.matching import agent_size, widen_to_match
