@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from r2a.config import override
-from r2a.environments.babyai import COMPOSITIONAL, LEVEL_NAMES
+from r2a.environments.babyai.levels import COMPOSITIONAL, LEVEL_NAMES
 from r2a.experiments import settings
 from r2a.experiments.harness import Arm, Axis, Experiment, Result, Scale, along
 from r2a.experiments.report import markdown, rounded, save, score_of, shown, shown_interval, tasks_of

@@ -11,8 +11,9 @@ import numpy as np
 
 from r2a.config import HeadConfig, RetrievalConfig, RunConfig, override
 from r2a.data.dataset import MANIFEST, OfflineDataset, find_dataset
-from r2a.environments.causalworld import TASK_NAMES, CausalWorldSettings
+from r2a.environments.causalworld import CausalWorldSettings
 from r2a.environments.causalworld.layout import SIZE
+from r2a.environments.causalworld.tasks import TASK_NAMES
 from r2a.experiments import settings
 from r2a.experiments.harness import Arm, Axis, Experiment, Result, Run, Scale, Settings, along
 from r2a.experiments.matching import agent_size, widen_to_match

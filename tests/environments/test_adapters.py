@@ -14,7 +14,7 @@ from gymnasium.utils.env_checker import check_env
 import r2a.environments  # noqa: F401 (registers the environments)
 from r2a.environments.adapters import AsGymnasium, FromGymnasium, FromPure
 from r2a.environments.api import EnvSpec, seed_number
-from r2a.environments.babyai import as_text
+from r2a.environments.babyai.vocabulary import as_text
 from r2a.environments.gridroboman.dynamics import ACTION_NAMES
 from r2a.environments.gridroboman.env import GRIDROBOMAN, SPEC
 from r2a.errors import UserError

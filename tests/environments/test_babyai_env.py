@@ -8,14 +8,15 @@ import io
 import gymnasium
 import numpy as np
 import pytest
+from minigrid.envs.babyai.core.roomgrid_level import RejectSampling
 
 from r2a.environments.api import NoEpisodeError, seed_number
-from r2a.environments.babyai import LEVEL_NAMES, LEVELS, BabyAISettings, as_text, level_index
+from r2a.environments.babyai import BabyAISettings
 from r2a.environments.babyai.env import BabyAI
-from r2a.environments.babyai.missions import CannotDrawError, make_mission
-from r2a.environments.babyai.our_levels import OUR_OWN
-from r2a.environments.babyai.upstream import RejectSampling
+from r2a.environments.babyai.levels import LEVEL_NAMES, LEVELS
+from r2a.environments.babyai.missions import OUR_OWN, CannotDrawError, make_mission
 from r2a.environments.babyai.view import LARGEST_WORLD
+from r2a.environments.babyai.vocabulary import as_text
 from r2a.errors import UserError
 
 # Unlock and GoToImpUnlock have missions that nobody can solve; ours are drawn anew there.
@@ -28,13 +29,13 @@ LEFT = 0
 ROWS = 2
 
 
-def minigrids_own(level):
+def minigrids_own(name):
     """The level as minigrid itself has it (or as our own class, without any of our changes)."""
-    entry = LEVELS[level]
-    if entry.minigrid_id is None:
-        level_class, settings = OUR_OWN[entry.name]
+    minigrid_id = LEVELS[name]
+    if minigrid_id is None:
+        level_class, settings = OUR_OWN[name]
         return level_class(**settings)
-    return gymnasium.make(entry.minigrid_id, disable_env_checker=True).unwrapped
+    return gymnasium.make(minigrid_id, disable_env_checker=True).unwrapped
 
 
 def start(reference, seed):
@@ -48,9 +49,8 @@ def flat(observation):
 
 @pytest.mark.parametrize("name", LEVEL_NAMES)
 def test_random_steps_are_minigrids(name):
-    level = level_index(name)
-    generator = np.random.default_rng(level)
-    references = [minigrids_own(level) for _ in range(ROWS)]
+    generator = np.random.default_rng(LEVEL_NAMES.index(name))
+    references = [minigrids_own(name) for _ in range(ROWS)]
     env = BabyAI(ENDLESS, ROWS)
     assert references[0].width <= LARGEST_WORLD
     assert references[0].action_space.n == 7
@@ -78,7 +78,7 @@ def test_random_steps_are_minigrids(name):
 
 @pytest.mark.parametrize("name", LEVEL_NAMES)
 def test_the_steps_of_a_noisy_expert_are_minigrids(play_bot, name):
-    reference = minigrids_own(level_index(name))
+    reference = minigrids_own(name)
     played = 0
     for seed in range(100, 103):
         episode = play_bot(name, seed, 0.2, max_steps=150)
@@ -120,15 +120,15 @@ def test_an_episode_is_cut_off_after_its_steps_or_by_minigrid():
 
 
 def test_a_seed_of_several_numbers_is_one_for_minigrid():
-    env, mission = BabyAI(ENDLESS, 1), make_mission(level_index("BossLevel"))
+    env, mission = BabyAI(ENDLESS, 1), make_mission("BossLevel")
     env.reset(["BossLevel"], [(3, 1, 4)])
     mission.draw(seed_number((3, 1, 4)))
     assert env.missions[0].mission == mission.mission
-    assert env.redrawn == 0
+    assert env.missions[0].np_random_seed == seed_number((3, 1, 4))  # no other seed was needed
 
 
 def test_pictures_are_minigrids():
-    env, reference = BabyAI(ENDLESS, 2), minigrids_own(level_index("UnlockPickup"))
+    env, reference = BabyAI(ENDLESS, 2), minigrids_own("UnlockPickup")
     env.reset(["GoToObj", "UnlockPickup"], [0, 3])
     env.step(np.array([LEFT, LEFT]))
     start(reference, 3)
@@ -142,14 +142,14 @@ def test_drawing_prints_nothing(capfd):
     for name in ("PutNextLocal", "PickupLoc"):
         env.reset([name] * 40, range(40))
     assert capfd.readouterr() == ("", "")
-    reference = minigrids_own(level_index("PutNextLocal"))
+    reference = minigrids_own("PutNextLocal")
     for seed in range(40):
         reference.reset(seed=seed)
     assert "Sampling rejected" in capfd.readouterr().out  # so there was something to be silent about
 
 
 def test_missions_nobody_can_solve_are_drawn_anew():
-    level = level_index("GoToImpUnlock")
+    level = "GoToImpUnlock"
     reference, ours = minigrids_own(level), make_mission(level)
     redrawn = 0
     for seed in range(25):
@@ -158,8 +158,8 @@ def test_missions_nobody_can_solve_are_drawn_anew():
         ours.draw(seed)
         assert unsolvable or ours.mission == mission
         redrawn += unsolvable
+        assert ours.np_random_seed == seed  # the seed's own stream goes on: no other seed was needed
     assert redrawn > 0
-    assert ours.redrawn == 0  # the seed's own stream goes on: no other seed was needed
 
 
 def is_solvable(level, seed):
@@ -179,7 +179,7 @@ def is_solvable(level, seed):
 
 
 def test_a_seed_without_a_mission_gives_way_to_the_next():
-    mission = make_mission(0)
+    mission = make_mission("GoToObj")
     draws = []
 
     def never(keep=mission.gen_mission):
@@ -190,7 +190,7 @@ def test_a_seed_without_a_mission_gives_way_to_the_next():
 
     mission.gen_mission = never
     mission.draw(3)
-    assert mission.redrawn == 1
+    assert mission.np_random_seed == 4
     assert len(draws) == 1_501
     mission.gen_mission = lambda: (_ for _ in ()).throw(RecursionError)
     with pytest.raises(CannotDrawError, match="any of the 20 seeds from 3 on") as caught:

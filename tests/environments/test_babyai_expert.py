@@ -7,11 +7,12 @@ import time
 
 import numpy as np
 import pytest
+from minigrid.utils.baby_ai_bot import Subgoal
 
-from r2a.environments.babyai import LEVEL_NAMES, as_text, level_index
-from r2a.environments.babyai.bot import MOST_CHANGES_OF_PLAN, ExpertBot, LostError
+from r2a.environments.babyai.expert import MOST_CHANGES_OF_PLAN, ExpertBot, LostError
+from r2a.environments.babyai.levels import LEVEL_NAMES
 from r2a.environments.babyai.missions import Mission, make_mission
-from r2a.environments.babyai.upstream import Subgoal
+from r2a.environments.babyai.vocabulary import as_text
 from r2a.training.collect import OutOfTimeError, time_limit
 from r2a.training.rollout import Episode
 
@@ -105,7 +106,7 @@ def test_the_time_limit_says_that_it_needs_the_main_thread():
 
 
 def drawn(name: str, seed: int = 0) -> Mission:
-    mission = make_mission(level_index(name))
+    mission = make_mission(name)
     mission.draw(seed)
     return mission
 

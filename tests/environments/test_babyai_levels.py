@@ -10,20 +10,10 @@ import pytest
 from minigrid.core.constants import COLOR_NAMES
 from minigrid.envs.babyai.core.verifier import LOC_NAMES, OBJ_TYPES
 
-from r2a.environments.babyai import (
-    ACTION_NAMES,
-    COMPOSITIONAL,
-    LEVEL_NAMES,
-    LEVELS,
-    MISSION_WORDS,
-    VOCABULARY_FINGERPRINT,
-    WORDS,
-    as_text,
-    level_index,
-    require_vocabulary,
-    tokenise,
-)
+from r2a.environments.babyai import BabyAISettings, check_data
+from r2a.environments.babyai.levels import ACTION_NAMES, COMPOSITIONAL, LEVEL_NAMES, LEVELS, level_index
 from r2a.environments.babyai.missions import make_mission
+from r2a.environments.babyai.vocabulary import MISSION_WORDS, VOCABULARY_FINGERPRINT, WORDS, as_text, tokenise
 from r2a.errors import UserError
 
 LOCATIONS = {"left": "on your left", "right": "on your right", "front": "in front of you", "behind": "behind you"}
@@ -32,7 +22,7 @@ PUT = "put the purple ball in front of you next to a yellow door in front of you
 
 def test_there_are_forty_levels_in_the_order_of_the_pages():
     assert len(set(LEVEL_NAMES)) == 40
-    assert [level.page for level in LEVELS] == ["iclr19"] * 19 + ["bonus"] * 21
+    assert list(LEVELS) == list(LEVEL_NAMES)
     assert LEVEL_NAMES[0] == "GoToObj"
     assert LEVEL_NAMES[18:20] == ("BossLevel", "OpenRedDoor")
     assert LEVEL_NAMES[-1] == "MoveTwoAcrossS8N9"
@@ -41,9 +31,9 @@ def test_there_are_forty_levels_in_the_order_of_the_pages():
 
 
 def test_all_but_two_levels_are_minigrids_own():
-    assert [level.name for level in LEVELS if level.minigrid_id is None] == ["PutNext", "FourObjsS7"]
-    assert {level.minigrid_id for level in LEVELS if level.minigrid_id} <= set(gymnasium.registry)
-    actions = make_mission(0).actions
+    assert [name for name, minigrid_id in LEVELS.items() if minigrid_id is None] == ["PutNext", "FourObjsS7"]
+    assert {minigrid_id for minigrid_id in LEVELS.values() if minigrid_id} <= set(gymnasium.registry)
+    actions = make_mission("GoToObj").actions
     assert [action.name for action in actions] == list(ACTION_NAMES)
 
 
@@ -90,9 +80,9 @@ def test_unknown_words_and_vocabularies_are_refused():
     beyond[0] = len(WORDS) + 1
     with pytest.raises(UserError, match="no word number"):
         as_text(beyond)
-    require_vocabulary(VOCABULARY_FINGERPRINT, "here")
+    check_data(BabyAISettings(), {"vocabulary": VOCABULARY_FINGERPRINT}, (148,), "here")
     with pytest.raises(UserError, match="datasets/old was written with another BabyAI vocabulary"):
-        require_vocabulary(None, "datasets/old")
+        check_data(BabyAISettings(), {}, (148,), "datasets/old")
 
 
 def test_the_vocabulary_stays_what_data_sets_were_written_with():

@@ -10,7 +10,7 @@ import pytest
 from r2a.agents.agent import parameter_count
 from r2a.agents.build import build_agent
 from r2a.config import HeadConfig, RetrievalConfig, override
-from r2a.environments.babyai import COMPOSITIONAL, LEVEL_NAMES
+from r2a.environments.babyai.levels import COMPOSITIONAL, LEVEL_NAMES
 from r2a.environments.registry import load_features
 from r2a.experiments import atari, babyai, causalworld, gridroboman, minatar
 from r2a.experiments.harness import choose_runs

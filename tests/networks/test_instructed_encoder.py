@@ -8,9 +8,11 @@ from oracles.layers import gru_cell, linear, part
 from small import named_arrays
 
 from r2a.config import EncoderConfig
-from r2a.environments.babyai import LEVEL_NAMES, MISSION_WORDS, WORDS, BabyAISettings, tokenise
+from r2a.environments.babyai import BabyAISettings
 from r2a.environments.babyai.env import BabyAI
 from r2a.environments.babyai.features import CELLS, VOCABULARY, InstructedEncoder
+from r2a.environments.babyai.levels import LEVEL_NAMES
+from r2a.environments.babyai.vocabulary import MISSION_WORDS, WORDS, tokenise
 
 CONFIG = EncoderConfig(features="babyai", hidden=(6, 5), cell_size=4, word_size=3)
 

@@ -22,9 +22,9 @@ from r2a.config import AgentConfig, CollectConfig, EncoderConfig, RetrievalConfi
 from r2a.data.columns import LEARNING, RETRIEVAL
 from r2a.data.dataset import OfflineDataset
 from r2a.environments.api import NoEpisodeError
-from r2a.environments.babyai import VOCABULARY_FINGERPRINT, BabyAISettings, as_text
-from r2a.environments.babyai.bot import ExpertBot, LostError
-from r2a.environments.babyai.expert import Expert
+from r2a.environments.babyai import BabyAISettings
+from r2a.environments.babyai.expert import Expert, ExpertBot, LostError
+from r2a.environments.babyai.vocabulary import VOCABULARY_FINGERPRINT, as_text
 from r2a.environments.causalworld import CausalWorldSettings
 from r2a.environments.registry import make_here, spec_of, world_of
 from r2a.environments.workers import in_processes

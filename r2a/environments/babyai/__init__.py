@@ -3,11 +3,11 @@
     levels      the 40 levels, their order and names
     vocabulary  missions as word numbers
     view        what agents see, for many missions at once
-    missions    minigrid's levels; our_levels: the two that it lacks
+    missions    minigrid's levels, and the two that it lacks
     env         many missions stepped together
-    bot         minigrid's bot, mended; expert: the same as a policy
+    expert      minigrid's bot, mended, as a policy
     features    the encoder of cells and missions
-    upstream    what is used of minigrid (`pip install 'r2a[babyai]'`)
+    upstream    minigrid, if it is there (`pip install 'r2a[babyai]'`)
 
 None but features needs jax; levels and vocabulary need no minigrid.
 """
@@ -18,32 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from r2a.config import CollectConfig, EnvSettings, require_positive
-from r2a.environments.babyai.levels import ACTION_NAMES, COMPOSITIONAL, LEVEL_NAMES, LEVELS, level_index
-from r2a.environments.babyai.vocabulary import (
-    MISSION_WORDS,
-    VOCABULARY_FINGERPRINT,
-    WORDS,
-    as_text,
-    require_vocabulary,
-    tokenise,
-)
+from r2a.environments.babyai.vocabulary import VOCABULARY_FINGERPRINT
 from r2a.environments.registry import World
-
-__all__ = [
-    "ACTION_NAMES",
-    "COMPOSITIONAL",
-    "LEVELS",
-    "LEVEL_NAMES",
-    "MISSION_WORDS",
-    "VOCABULARY_FINGERPRINT",
-    "WORDS",
-    "WORLD",
-    "BabyAISettings",
-    "as_text",
-    "level_index",
-    "require_vocabulary",
-    "tokenise",
-]
+from r2a.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -59,20 +36,23 @@ class BabyAISettings(EnvSettings):
 
 def provenance() -> dict[str, Any]:
     """The words that missions are made of, and minigrid's version."""
-    from r2a.environments.babyai.upstream import VERSION
+    from r2a.environments.babyai.upstream import minigrid
 
     note = "Seeds whose episode the bot could not play to its end were dropped, and the next ones taken."
-    return {"vocabulary": VOCABULARY_FINGERPRINT, "minigrid": VERSION, "note": note}
+    return {"vocabulary": VOCABULARY_FINGERPRINT, "minigrid": minigrid.__version__, "note": note}
 
 
 def check_data(settings: BabyAISettings, made: dict[str, Any], shape: tuple[int, ...], where: str) -> None:
     """Refuse data whose missions were written with other words."""
-    require_vocabulary(made.get("vocabulary"), where)
+    if made.get("vocabulary") != VOCABULARY_FINGERPRINT:
+        raise UserError(
+            f"{where} was written with another BabyAI vocabulary, so its missions cannot be read; collect it again."
+        )
 
 
 WORLD = World(
     name="babyai",
-    make="r2a.environments.babyai.env:make",
+    make="r2a.environments.babyai.env:BabyAI",
     settings=BabyAISettings(),
     expert="r2a.environments.babyai.expert:Expert",
     collect=CollectConfig(ladder=(0.0, 0.1, 0.3, 0.6, 1.0), env=BabyAISettings()),  # shares of random actions

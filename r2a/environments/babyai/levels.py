@@ -3,100 +3,45 @@
 The list is that of the level pages of the original repository (mila-iqia/babyai): the 19 of docs/iclr19_levels.md, then
 the 20 headings of docs/bonus_levels.md, of which UnlockPickup holds two levels. The pages' order is the task numbering.
 Where the bonus page lists several sizes of a level, the largest one without "Debug" or "Carrying" is taken: the paper
-names OpenDoorsOrderN4, MoveTwoAcrossS8N9 and KeyCorridor, which are the largest of theirs.
+names OpenDoorsOrderN4, MoveTwoAcrossS8N9 and KeyCorridor (S6R3), which are the largest of theirs.
 """
 
 from __future__ import annotations
 
 import difflib
-from typing import Literal, NamedTuple
 
 from r2a.errors import UserError
 
-
-class LevelEntry(NamedTuple):
-    """A level's name, the page that lists it, and its id in minigrid (None: minigrid lacks it, so it is our own)."""
-
-    name: str
-    page: Literal["iclr19", "bonus"]
-    minigrid_id: str | None
-
-
-def _entries(page: Literal["iclr19", "bonus"], *names: str) -> list[LevelEntry]:
-    return [LevelEntry(name, page, f"BabyAI-{name}-v0") for name in names]
-
-
-LEVELS: tuple[LevelEntry, ...] = (
-    *_entries(
-        "iclr19",
-        "GoToObj",
-        "GoToRedBall",
-        "GoToRedBallGrey",
-        "GoToLocal",
-        "PutNextLocal",
-        "PickupLoc",  # the page writes PickUpLoc; its id and the paper do not
-        "GoToObjMaze",
-        "GoTo",
-        "Pickup",
-        "UnblockPickup",
-        "Open",
-        "Unlock",
-    ),
-    LevelEntry("PutNext", "iclr19", None),  # many rooms, unlike the bonus page's level of that name
-    *_entries("iclr19", "Synth", "SynthLoc", "GoToSeq", "SynthSeq", "GoToImpUnlock", "BossLevel"),
-    *_entries(
-        "bonus",
-        "OpenRedDoor",
-        "OpenDoor",
-        "GoToDoor",
-        "GoToObjDoor",
-        "ActionObjDoor",
-        "UnlockPickup",
-        "UnlockPickupDist",
-        "BlockedUnlockPickup",
-        "UnlockToUnlock",
-        "KeyInBox",
-        "PickupDist",
-        "PickupAbove",
-        "OpenRedBlueDoors",
-        "OpenTwoDoors",
-        "FindObjS7",  # of S5, S6, S7
-    ),
-    LevelEntry("FourObjsS7", "bonus", None),  # of S5, S6, S7
-    *_entries("bonus", "KeyCorridor"),  # of S3R1 to S6R3; minigrid's size without a suffix is S6R3
-    LevelEntry("1RoomS20", "bonus", "BabyAI-OneRoomS20-v0"),  # of S8, S12, S16, S20
-    *_entries(
-        "bonus",
-        "OpenDoorsOrderN4",  # of N2, N4
-        "PutNextS7N4",  # of S4N1 to S7N4
-        "MoveTwoAcrossS8N9",  # of S5N2, S8N9
-    ),
+LEVEL_NAMES: tuple[str, ...] = (
+    # docs/iclr19_levels.md, which writes PickUpLoc; the level's id and the paper do not.
+    *("GoToObj", "GoToRedBall", "GoToRedBallGrey", "GoToLocal", "PutNextLocal", "PickupLoc", "GoToObjMaze", "GoTo"),
+    *("Pickup", "UnblockPickup", "Open", "Unlock", "PutNext", "Synth", "SynthLoc", "GoToSeq", "SynthSeq"),
+    *("GoToImpUnlock", "BossLevel"),
+    # docs/bonus_levels.md
+    *("OpenRedDoor", "OpenDoor", "GoToDoor", "GoToObjDoor", "ActionObjDoor", "UnlockPickup", "UnlockPickupDist"),
+    *("BlockedUnlockPickup", "UnlockToUnlock", "KeyInBox", "PickupDist", "PickupAbove", "OpenRedBlueDoors"),
+    *("OpenTwoDoors", "FindObjS7", "FourObjsS7", "KeyCorridor", "1RoomS20", "OpenDoorsOrderN4", "PutNextS7N4"),
+    "MoveTwoAcrossS8N9",
 )
-LEVEL_NAMES: tuple[str, ...] = tuple(level.name for level in LEVELS)
 
-# Sec. "BabyAI" of the paper: levels whose missions are made of several simpler ones.
+LEVELS: dict[str, str | None] = {name: f"BabyAI-{name}-v0" for name in LEVEL_NAMES} | {
+    "PutNext": None,  # many rooms, unlike the bonus page's level of that name
+    "FourObjsS7": None,
+    "1RoomS20": "BabyAI-OneRoomS20-v0",
+}
+"""The id of each level in minigrid (None: minigrid lacks it, so it is our own)."""
+
 COMPOSITIONAL: frozenset[str] = frozenset(
-    {
-        "GoToSeq",
-        "SynthSeq",
-        "BossLevel",
-        "OpenRedBlueDoors",
-        "OpenTwoDoors",
-        "OpenDoorsOrderN4",
-        "MoveTwoAcrossS8N9",
-        "PutNextLocal",
-        "PutNext",
-        "Unlock",
-        "GoToImpUnlock",
-        "UnlockPickupDist",
-        "BlockedUnlockPickup",
-        "UnlockToUnlock",
-        "KeyCorridor",
-    }
+    (
+        *("GoToSeq", "SynthSeq", "BossLevel", "OpenRedBlueDoors", "OpenTwoDoors", "OpenDoorsOrderN4"),
+        *("MoveTwoAcrossS8N9", "PutNextLocal", "PutNext", "Unlock", "GoToImpUnlock", "UnlockPickupDist"),
+        *("BlockedUnlockPickup", "UnlockToUnlock", "KeyCorridor"),
+    )
 )
+"""Sec. "BabyAI" of the paper: levels whose missions are made of several simpler ones."""
 
 ACTION_NAMES: tuple[str, ...] = ("left", "right", "forward", "pickup", "drop", "toggle", "done")
-LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
+PICKUP, DROP, TOGGLE = 3, 4, 5
 
 
 def level_index(name: str) -> int:

@@ -51,11 +51,3 @@ def as_text(tokens: Tokens) -> str:
     if numbers and max(numbers) > len(WORDS):
         raise UserError(f"There is no word number {max(numbers)}: the BabyAI vocabulary has {len(WORDS)} words.")
     return " ".join(WORDS[number - 1] for number in numbers).replace(" ,", ",")
-
-
-def require_vocabulary(fingerprint: object, where: str) -> None:
-    """Refuse data whose missions were written with other words."""
-    if fingerprint != VOCABULARY_FINGERPRINT:
-        raise UserError(
-            f"{where} was written with another BabyAI vocabulary, so its missions cannot be read; collect it again."
-        )

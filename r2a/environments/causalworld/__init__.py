@@ -4,8 +4,7 @@
     layout      one observation for all of them
     kinematics  from joints to fingertips and back
     grasp       which fingers hold a block where
-    controller  a scripted solution of all tasks, a function of the observation alone
-    expert      the same as a policy, with noise
+    expert      a scripted solution of all tasks, and the same as a policy, with noise
     features    what networks see of the observation
     env         one task for Gymnasium, and many of those
     upstream    what is used of causal_world
@@ -19,12 +18,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from r2a.config import CollectConfig, EnvSettings, ExpertSettings, require, require_positive
-from r2a.environments.causalworld import layout
-from r2a.environments.causalworld.tasks import SOLVED, TASK_NAMES, TASKS, solved, task_entry
+from r2a.environments.causalworld.layout import SIZE
 from r2a.environments.registry import World
 from r2a.errors import UserError
-
-__all__ = ["SOLVED", "TASKS", "TASK_NAMES", "WORLD", "CausalWorldSettings", "solved", "task_entry"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +46,10 @@ class CausalWorldSettings(EnvSettings):
         require(self.max_steps >= 0, "env.max-steps", self.max_steps, "it must be 0 (the task's own) or more")
         known = set(self.cameras) <= {0, 1, 2} and len(set(self.cameras)) == len(self.cameras)
         require(known, "env.cameras", self.cameras, "it must name some of 0, 1 and 2, or none")
+        for name, choices in (("goals", ("space_a", "space_b")), ("image_size", (128, 64, 32))):
+            if getattr(self, name) not in choices:
+                names = ", ".join(map(str, choices))
+                raise UserError(f"{name} must be one of {names}, not {getattr(self, name)!r}.")
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,9 @@ def check_data(settings: CausalWorldSettings, made: dict[str, Any], shape: tuple
             f"{where} shows {shows}, and the run's environments would not: set env.cameras and env.image-size to what "
             "the data were collected with."
         )
-    if not cameras and shape != (layout.SIZE,):
+    if not cameras and shape != (SIZE,):
         raise UserError(
-            f"An observation of {where} has shape {shape}, and CausalWorld's are {layout.SIZE} numbers: collect the "
-            "data anew."
+            f"An observation of {where} has shape {shape}, and CausalWorld's are {SIZE} numbers: collect the data anew."
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -113,7 +113,6 @@ def choose(block: Solid, goal: Solid, tips: np.ndarray, others: list[Solid], wal
     """The grasp that is nearest to the fingers, within reach here and at the goal, and turns the block as needed.
 
     Room for the fingers is needed beside `others` here, and beside the `wall`, which is among them, at the goal.
-
     Fingers that already stand at a block's faces are nearest to the grasp they are in, so the choice does not change
     half-way, and needs no memory.
     """
@@ -125,14 +124,15 @@ def choose(block: Solid, goal: Solid, tips: np.ndarray, others: list[Solid], wal
         axis = np.array([np.cos(angle), np.sin(angle)])
         for one, two in PAIRS:
             natural = np.arctan2(*(HIPS[one] - HIPS[two])[::-1])
-            start = _wrapped(angle - natural)
+            start = kinematics.wrapped(angle - natural)
             grasp = Grasp(one, two, axis, half, 0.0)
             travel = np.linalg.norm(tips[[one, two]] - grasp.place(block.position, 0.0), axis=1).sum()
             if abs(start) > 1.2 and travel > AT_HAND:
                 continue
-            strain = 0.06 * _wrapped(start + TURNS) ** 2
+            strain = 0.06 * kinematics.wrapped(start + TURNS) ** 2
             turn = TURNS[np.argmax(covered - strain)]
-            cost = travel + 0.08 * start**2 + STRAIN * _wrapped(start + turn) ** 2 - 0.3 * np.max(covered - strain)
+            bent = kinematics.wrapped(start + turn)
+            cost = travel + 0.08 * start**2 + STRAIN * bent**2 - 0.3 * np.max(covered - strain)
             if half > WIDE:
                 cost += 0.15
             if travel < AT_HAND:
@@ -142,18 +142,14 @@ def choose(block: Solid, goal: Solid, tips: np.ndarray, others: list[Solid], wal
     for cost, grasp in sorted(candidates, key=lambda candidate: candidate[0]):
         if cost >= lowest:  # what is left to be added is never negative, and takes most of the time
             break
-        there = _turned(grasp, grasp.turn)
+        cosine, sine = np.cos(grasp.turn), np.sin(grasp.turn)
+        there = grasp._replace(axis=np.array([[cosine, -sine], [sine, cosine]]) @ grasp.axis)
         cost += 15 * (_out_of_reach(grasp, block.position) + _out_of_reach(there, goal.position))
         cost += ROOM * (_obstructed(grasp, block.position, others) + _obstructed(there, goal.position, wall))
         if cost < lowest:
             best, lowest = grasp, cost
     assert best is not None
     return best
-
-
-def _turned(grasp: Grasp, turn: float) -> Grasp:
-    cosine, sine = np.cos(turn), np.sin(turn)
-    return grasp._replace(axis=np.array([[cosine, -sine], [sine, cosine]]) @ grasp.axis)
 
 
 def _out_of_reach(grasp: Grasp, centre: np.ndarray) -> float:
@@ -166,7 +162,3 @@ def _out_of_reach(grasp: Grasp, centre: np.ndarray) -> float:
 def _obstructed(grasp: Grasp, centre: np.ndarray, solids: list[Solid]) -> float:
     points = np.concatenate([grasp.place(centre, gap) for gap in (0.003, OPEN / 4, OPEN / 2)])
     return float(sum(np.maximum(TIP + 0.006 - distance(points, solid), 0).sum() for solid in solids))
-
-
-def _wrapped(angle: Any) -> Any:
-    return (angle + np.pi) % (2 * np.pi) - np.pi

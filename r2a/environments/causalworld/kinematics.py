@@ -7,6 +7,8 @@ Everything is in metres above the table's floor, radians, and fingers in causal_
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 FINGERS = 3
@@ -34,14 +36,18 @@ def tips(joints: np.ndarray) -> np.ndarray:
     return np.stack([_COS * x - _SIN * y, _SIN * x + _COS * y, HIP_HEIGHT + z], axis=1)
 
 
+def wrapped(angle: Any) -> Any:
+    """The same angle between -pi and pi."""
+    return (angle + np.pi) % (2 * np.pi) - np.pi
+
+
 def joints(targets: np.ndarray) -> np.ndarray:
     """Joint positions (9,) that bring the fingertips to (3, 3), or as near as links and joints allow."""
     x = _COS * targets[:, 0] + _SIN * targets[:, 1] + HIP_RADIUS
     y = -_SIN * targets[:, 0] + _COS * targets[:, 1]
     z = targets[:, 2] - HIP_HEIGHT
     down = np.sqrt(np.maximum(y**2 + z**2 - SIDE**2, 1e-12))
-    hip = np.arctan2(-down, -SIDE) - np.arctan2(z, y)
-    hip = (hip + np.pi) % (2 * np.pi) - np.pi
+    hip = wrapped(np.arctan2(-down, -SIDE) - np.arctan2(z, y))
     # Of the two ways to bend, the one with the knee outwards: so the robot rests, and so the fingers do not meet.
     ankle = -np.arccos(np.clip((x**2 + down**2) / (2 * LINK**2) - 1.0, -1.0, 1.0))
     knee = np.arctan2(-x, down) - ankle / 2

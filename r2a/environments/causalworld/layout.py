@@ -38,24 +38,23 @@ TOUCH = 0.01  # metres up to which a relation's lengths are in proportion
 
 
 class Solid(NamedTuple):
-    """A block, goal or obstacle: its sides, place and orientation (x, y, z, w), and speeds if it can move."""
+    """A block, goal or obstacle: its sides, place and orientation (x, y, z, w), and its speed if it can move."""
 
     size: np.ndarray
     position: np.ndarray
     orientation: np.ndarray
     velocity: np.ndarray
-    spin: np.ndarray
 
 
 class Scene(NamedTuple):
     """An observation in metres and radians."""
 
     joints: np.ndarray
-    joint_velocities: np.ndarray
     tips: np.ndarray
     blocks: list[Solid]
     goals: list[Solid]
-    obstacle: Solid | None
+    walls: list[Solid]
+    """The obstacle, if there is one."""
 
 
 def scale(value: Any, low: Any, high: Any) -> np.ndarray:
@@ -81,37 +80,28 @@ def observe(world: Any, time_left: float) -> np.ndarray:
             f"{len(blocks)}, {len(goals)} and {len(obstacles)}: choose a task of fewer blocks."
         )
     robot = world.get_robot().get_latest_full_state()
+    tips = robot["end_effector_positions"].reshape(3, 3)
     flat = np.zeros(SIZE)
     flat[0] = 2.0 * time_left - 1.0
     flat[1:10] = scale(robot["positions"], JOINT_LOW, JOINT_HIGH)
     flat[10:19] = robot["velocities"] / JOINT_SPEED
-    flat[19:28] = scale(robot["end_effector_positions"].reshape(3, 3), PLACE_LOW, PLACE_HIGH).ravel()
+    flat[19:28] = scale(tips, PLACE_LOW, PLACE_HIGH).ravel()
     for index, block in enumerate(blocks):
-        start = BLOCKS_AT + index * BLOCK_SIZE
-        flat[start : start + GOAL_SIZE] = _solid(block)
-        flat[start + GOAL_SIZE : start + BLOCK_SIZE] = np.concatenate(
-            [np.asarray(block["linear_velocity"]) / SPEED, np.asarray(block["angular_velocity"]) / TURN]
-        )
+        speeds = np.asarray(block["linear_velocity"]) / SPEED, np.asarray(block["angular_velocity"]) / TURN
+        flat[BLOCKS_AT + index * BLOCK_SIZE :][:BLOCK_SIZE] = np.concatenate([_solid(block), *speeds])
     for index, goal in enumerate(goals):
-        start = GOALS_AT + index * GOAL_SIZE
-        flat[start : start + GOAL_SIZE] = _solid(goal)
+        flat[GOALS_AT + index * GOAL_SIZE :][:GOAL_SIZE] = _solid(goal)
     for obstacle in obstacles:
         flat[OBSTACLE_AT:RELATIONS_AT] = _solid(obstacle)
     for index, (block, goal) in enumerate(zip(blocks, goals, strict=True)):
-        start = RELATIONS_AT + index * RELATION_SIZE
-        flat[start : start + RELATION_SIZE] = _relations(robot["end_effector_positions"].reshape(3, 3), block, goal)
+        flat[RELATIONS_AT + index * RELATION_SIZE :][:RELATION_SIZE] = _relations(tips, block, goal)
     return np.clip(flat, -LIMIT, LIMIT).astype(np.float32)
 
 
 def _solid(state: dict[str, Any]) -> np.ndarray:
-    return np.concatenate(
-        [
-            [1.0, state["type"] / TYPE],
-            scale(state["size"], SIDE_LOW, SIDE_HIGH),
-            scale(state["cartesian_position"], PLACE_LOW, PLACE_HIGH),
-            state["orientation"],
-        ]
-    )
+    size = scale(state["size"], SIDE_LOW, SIDE_HIGH)
+    position = scale(state["cartesian_position"], PLACE_LOW, PLACE_HIGH)
+    return np.concatenate([[1.0, state["type"] / TYPE], size, position, state["orientation"]])
 
 
 def _relations(tips: np.ndarray, block: dict[str, Any], goal: dict[str, Any]) -> np.ndarray:
@@ -135,20 +125,24 @@ def yaw_of(orientation: Any) -> float:
 def read(observation: np.ndarray) -> Scene:
     """What an observation says, in metres and radians."""
     flat = np.asarray(observation, float)
-    blocks = [_read_solid(flat[BLOCKS_AT + i * BLOCK_SIZE :][:BLOCK_SIZE]) for i in range(MAX_BLOCKS)]
-    goals = [_read_solid(flat[GOALS_AT + i * GOAL_SIZE :][:GOAL_SIZE]) for i in range(MAX_BLOCKS)]
+
+    def solids(start: int, end: int, size: int) -> list[Solid]:
+        parts = flat[start:end].reshape(-1, size)
+        return [
+            Solid(
+                size=unscale(part[2:5], SIDE_LOW, SIDE_HIGH),
+                position=unscale(part[5:8], PLACE_LOW, PLACE_HIGH),
+                orientation=part[8:12],
+                velocity=part[12:15] * SPEED,
+            )
+            for part in parts
+            if part[0] >= 0.5
+        ]
+
     return Scene(
         joints=unscale(flat[1:10], JOINT_LOW, JOINT_HIGH),
-        joint_velocities=flat[10:19] * JOINT_SPEED,
         tips=unscale(flat[19:28].reshape(3, 3), PLACE_LOW, PLACE_HIGH),
-        blocks=[block for block in blocks if block is not None],
-        goals=[goal for goal in goals if goal is not None],
-        obstacle=_read_solid(flat[OBSTACLE_AT:RELATIONS_AT]),
+        blocks=solids(BLOCKS_AT, GOALS_AT, BLOCK_SIZE),
+        goals=solids(GOALS_AT, OBSTACLE_AT, GOAL_SIZE),
+        walls=solids(OBSTACLE_AT, RELATIONS_AT, GOAL_SIZE),
     )
-
-
-def _read_solid(part: np.ndarray) -> Solid | None:
-    if part[0] < 0.5:
-        return None
-    size, position = unscale(part[2:5], SIDE_LOW, SIDE_HIGH), unscale(part[5:8], PLACE_LOW, PLACE_HIGH)
-    return Solid(size, position, part[8:12], part[12:15] * SPEED, part[15:18] * TURN)

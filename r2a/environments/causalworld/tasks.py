@@ -30,64 +30,28 @@ it covers a goal of any yaw, while a cube at 0 degrees covers half of a goal at 
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from r2a.errors import UserError
 
-GOALS = ("space_a", "space_b")
 SOLVED = 0.9
 
 CUBE = 0.065
 BLOCK_MASS = 0.02
 WIDEST_BLOCK = 0.12  # below twice the smallest side, so that causal_world never splits a level into two blocks
-FARTHEST_START = 0.11
-FARTHEST_IN_A = {"pick_and_place": 0.12}
-USUALLY_FARTHEST_IN_A, FARTHEST_GOAL = 0.11, 0.13
+FARTHEST_START, FARTHEST_GOAL = 0.11, 0.13
 FINGER_ROOM = 0.022  # between blocks at the start: the width of a fingertip
 TRIES = 100
 
+TASKS = {"pushing": 75, "picking": 75, "pick_and_place": 120, "stacking2": 150, "stacked_blocks": 150}
+"""The tasks, and how many steps an episode has at 25 actions per second."""
+TASK_NAMES: tuple[str, ...] = tuple(TASKS)
 
-@dataclass(frozen=True)
-class TaskEntry:
-    """A task: its name, causal_world's options for it, and how long an episode lasts at 25 actions per second."""
-
-    name: str
-    max_steps: int
-    blocks: int = 1
-    options: dict[str, Any] = field(default_factory=dict)
-
-
-TASKS: tuple[TaskEntry, ...] = (
-    TaskEntry("pushing", 75),
-    TaskEntry("picking", 75),
-    TaskEntry("pick_and_place", 120),
-    TaskEntry("stacking2", 150, blocks=2),
-    TaskEntry(
-        "stacked_blocks",
-        150,
-        blocks=2,
-        options={
-            "num_of_levels": 2,
-            "blocks_min_size": CUBE,
-            "max_level_width": WIDEST_BLOCK,
-            "tool_block_mass": BLOCK_MASS,
-        },
-    ),
-)
-TASK_NAMES: tuple[str, ...] = tuple(task.name for task in TASKS)
-
-
-def task_entry(name: str) -> TaskEntry:
-    """The task of that name, or a UserError that names tasks spelt like it."""
-    if name in TASK_NAMES:
-        return TASKS[TASK_NAMES.index(name)]
-    near = difflib.get_close_matches(name.lower(), TASK_NAMES, 2)
-    advice = f"did you mean {' or '.join(near)}?" if near else f"the tasks are {', '.join(TASK_NAMES)}."
-    raise UserError(f"There is no CausalWorld task {name!r}; {advice}")
+_SIDES = {"blocks_min_size": CUBE, "max_level_width": WIDEST_BLOCK}
+OPTIONS = {"stacked_blocks": {"num_of_levels": 2, "tool_block_mass": BLOCK_MASS, **_SIDES}}
+"""What causal_world is told of a task besides its name."""
 
 
 def solved(fractional_success: float) -> bool:
@@ -98,10 +62,10 @@ def solved(fractional_success: float) -> bool:
 def draw_start(world: Any, goals: str) -> None:
     """Put a world at the start of an episode; everything random is drawn from numpy's global generator."""
     task = world.get_task()
+    name = task.get_task_name()
     for _ in range(TRIES):
         # From the default start each time: a refused draw must leave no trace of the episode before.
         task._current_starting_state = task._default_starting_state
-        name = task.get_task_name()
         goal = _stack_sizes(goals) if name == "stacked_blocks" else _near(name, task.sample_new_goal())
         accepted, _, changed = task.reset_task(goal, check_bounds=False)
         if changed:
@@ -110,7 +74,7 @@ def draw_start(world: Any, goals: str) -> None:
             world._episode_length = 0
             task._set_task_state()
             return
-    raise UserError(f"No start of {task.get_task_name()} was accepted in {TRIES} draws; choose another seed.")
+    raise UserError(f"No start of {name} was accepted in {TRIES} draws; choose another seed.")
 
 
 def _near(task: str, goal: dict[str, Any]) -> dict[str, Any]:
@@ -118,19 +82,14 @@ def _near(task: str, goal: dict[str, Any]) -> dict[str, Any]:
     for name, change in goal.items():
         place = change.get("cylindrical_position")
         if place is not None and name.startswith("goal") and place[0] > FARTHEST_GOAL:
-            place[0] = np.random.uniform(FARTHEST_IN_A.get(task, USUALLY_FARTHEST_IN_A), FARTHEST_GOAL)
+            place[0] = np.random.uniform(0.12 if task == "pick_and_place" else 0.11, FARTHEST_GOAL)
     return goal
 
 
 def _stack_sizes(goals: str) -> dict[str, Any]:
     """Which family of stacks to draw from; causal_world then draws the widths and the place."""
     smallest = CUBE if goals == "space_a" else np.random.uniform(CUBE, 0.075)
-    return {
-        "stack_levels": 2,
-        "blocks_mass": BLOCK_MASS,
-        "blocks_min_size": smallest,
-        "max_level_width": WIDEST_BLOCK,
-    }
+    return {"stack_levels": 2, "blocks_mass": BLOCK_MASS, **_SIDES, "blocks_min_size": smallest}
 
 
 def _scatter(world: Any) -> bool:

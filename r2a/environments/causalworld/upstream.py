@@ -12,14 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
+import gymnasium.utils.seeding
 import numpy as np
 
 from r2a.errors import UserError
-
-INSTALL = (
-    "CausalWorld needs pybullet and causal_world: pip install pybullet==3.2.7, then "
-    "pip install --no-deps causal_world==1.2 (its own requirements are old and mostly unused)."
-)
 
 
 class _OldEnv:
@@ -28,27 +24,20 @@ class _OldEnv:
     observation_space = None
 
 
-def _old_gym() -> dict[str, types.ModuleType]:
-    """The few names of the old `gym` package that causal_world's worlds use, made of Gymnasium's."""
-    gym = types.ModuleType("gym")
-    gym.__dict__.update(Env=_OldEnv, spaces=gymnasium.spaces, utils=gymnasium.utils)
-    importlib.import_module("gymnasium.utils.seeding")
-    return {"gym": gym, "gym.spaces": gymnasium.spaces, "gym.utils": gymnasium.utils}
-
-
 @contextlib.contextmanager
-def _in_place_of(modules: dict[str, types.ModuleType]) -> Iterator[None]:
-    """Let `modules` answer imports for the length of a block; whoever imports later finds what was there before."""
-    before = {name: sys.modules.get(name) for name in modules}
+def _old_gym() -> Iterator[None]:
+    """Let Gymnasium answer imports of the old `gym`, of which causal_world uses a few names; nobody else notices."""
+    gym: Any = types.ModuleType("gym")
+    gym.Env, gym.spaces, gym.utils = _OldEnv, gymnasium.spaces, gymnasium.utils
+    modules = {"gym": gym, "gym.spaces": gymnasium.spaces, "gym.utils": gymnasium.utils}
+    before = {name: sys.modules[name] for name in modules if name in sys.modules}
     sys.modules.update(modules)
     try:
         yield
     finally:
-        for name, module in before.items():
-            if module is None:
-                sys.modules.pop(name, None)
-            else:
-                sys.modules[name] = module
+        for name in modules:
+            del sys.modules[name]
+        sys.modules.update(before)
 
 
 @contextlib.contextmanager
@@ -68,13 +57,15 @@ def _quiet() -> Iterator[None]:
 def _import() -> tuple[Any, Any, Any]:
     level = logging.getLogger().level
     try:
-        with _quiet(), _in_place_of(_old_gym()):
+        with _quiet(), _old_gym():
+            names = ("envs.causalworld", "task_generators.base_task", "task_generators.task")
             pybullet = importlib.import_module("pybullet")
-            world = importlib.import_module("causal_world.envs.causalworld")
-            base = importlib.import_module("causal_world.task_generators.base_task")
-            tasks = importlib.import_module("causal_world.task_generators.task")
+            world, base, tasks = (importlib.import_module(f"causal_world.{name}") for name in names)
     except ModuleNotFoundError as error:
-        raise UserError(INSTALL) from error
+        raise UserError(
+            "CausalWorld needs pybullet and causal_world: pip install pybullet==3.2.7, then "
+            "pip install --no-deps causal_world==1.2 (its own requirements are old and mostly unused)."
+        ) from error
     finally:
         logging.getLogger().setLevel(level)  # causal_world sets everybody's level to INFO
     # It reports refused goals through the root logger, which would then print for everybody; here they are drawn again.
@@ -98,6 +89,3 @@ def seeded(seed: int) -> Iterator[None]:
         yield
     finally:
         np.random.set_state(before)
-
-
-__all__ = ["INSTALL", "CausalWorld", "generate_task", "pybullet", "seeded"]
