@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 SETTINGS: dict[str, str] = {
     "agent.head.components": "num_components",
@@ -29,6 +32,10 @@ PARAMETERS: dict[str, str] = {
     ".retrieval.agent_update.": ".retrieval.process.agent_update.",
 }
 """Parts of the names of a checkpoint's arrays: here, those of an agent whose slots read nothing."""
+MUON = ".optimiser[1]"
+"""Where a checkpoint has Muon's state: once momenta by number, and Adam's moments of all else as two vectors."""
+NEWTON_SCHULZ = ((3.4445, -4.775, 2.0315),) * 5
+"""What optax keeps beside the momenta."""
 COLUMNS: dict[str, str] = {"told": "instruction"}
 """Columns of a data set; its fingerprint is made with the old names, so that it stays what it was."""
 EXPERIENCE = ("data", "steps_per_call", "replay", "acting", "batch_size")
@@ -65,8 +72,35 @@ def _renamed(values: Mapping[str, Any], where: str) -> dict[str, Any]:
     return modern
 
 
-def modern_parameters(named: Mapping[str, Any]) -> dict[str, Any]:
-    """What a checkpoint holds, under today's names of its arrays."""
+def modern_checkpoint(
+    leaves: Mapping[str, Mapping[str, Any]], arrays: Mapping[str, np.ndarray]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The descriptions and the arrays of a checkpoint under today's names; Muon's state as optax has it."""
+    leaves, arrays = _modern_names(leaves), _modern_names(arrays)
+    if f"{MUON}.momentum[0]" not in leaves:
+        return leaves, arrays
+    shapes = {name.removeprefix(".params"): leaf["shape"] for name, leaf in leaves.items() if name[:8] == ".params."}
+    matrices = [name for name, shape in shapes.items() if len(shape) == 2]
+    others = [name for name in shapes if name not in matrices]
+    ends = np.cumsum([math.prod(shapes[name]) for name in others])
+    muon, adam = (f"{MUON}.inner_states['{part}'].inner_state" for part in ("muon", "adam"))
+    count = arrays[f"{MUON}.rest.count"]
+    state = {f"{muon}[0].count": count, f"{adam}[0].count": count, f"{muon}[0].ns_coeffs": np.float32(NEWTON_SCHULZ)}
+    state |= {f"{muon}[0].mu{name}": arrays[f"{MUON}.momentum[{i}]"] for i, name in enumerate(matrices)}
+    for moment in ("mu", "nu"):
+        parts = np.split(arrays[f"{MUON}.rest.{moment}"], ends[:-1])
+        named = zip(others, parts, strict=True)
+        state |= {f"{adam}[0].{moment}{name}": part.reshape(shapes[name]) for name, part in named}
+    if ".optimiser[2].count" in arrays:
+        state |= dict.fromkeys((f"{muon}[3].count", f"{adam}[2].count"), arrays[".optimiser[2].count"])
+    described = {
+        name: {"kind": "array", "dtype": str(array.dtype), "shape": list(array.shape)} for name, array in state.items()
+    }
+    kept = {name: leaf for name, leaf in leaves.items() if not name.startswith(".optimiser[")}
+    return kept | described, {name: array for name, array in arrays.items() if name in kept} | state
+
+
+def _modern_names(named: Mapping[str, Any]) -> dict[str, Any]:
     modern: dict[str, Any] = {}
     for name, value in named.items():
         for old, new in PARAMETERS.items():

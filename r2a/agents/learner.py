@@ -31,7 +31,7 @@ def update(
 ) -> tuple[LearnerState, Metrics, Float[Array, "M b"]]:
     """One learner step on one batch, and the priority that each of its sequences should have; consumes `key`."""
     grads, output = gradient(state.params, state.target_params, batch, key, config)
-    steps, optimiser = make_optimiser(config).update(grads, state.optimiser)
+    steps, optimiser = make_optimiser(config).update(grads, state.optimiser, state.params)
     params = optax.apply_updates(state.params, steps)
     step = state.step + 1
     target_params = jax.lax.cond(step % config.target_period == 0, lambda: params, lambda: state.target_params)

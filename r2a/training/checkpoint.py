@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from r2a.errors import UserError
-from r2a.renamed import modern_parameters
+from r2a.renamed import modern_checkpoint
 from r2a.storage import (
     PathLike,
     atomic_folder,
@@ -101,15 +101,14 @@ def load_checkpoint(folder: PathLike, like: Any, *, whole: bool = True) -> tuple
     header = read_checkpoint(folder)
     places, structure = jax.tree_util.tree_flatten_with_path(like)
     wanted = {jax.tree_util.keystr(place): leaf for place, leaf in places}
-    saved = modern_parameters(header.leaves)
-    if difference := _first_difference(saved, wanted, whole):
-        raise UserError(f"The checkpoint {folder} does not fit the present settings: {difference}.")
     file = Path(folder) / ARRAYS
     try:
         with storage_errors("read", file):
-            arrays = modern_parameters(load_file(file))
+            saved, arrays = modern_checkpoint(header.leaves, load_file(file))
+        if difference := _first_difference(saved, wanted, whole):
+            raise UserError(f"The checkpoint {folder} does not fit the present settings: {difference}.")
         leaves = [_restore(arrays.get(name), saved[name], leaf) for name, leaf in wanted.items()]
-    except (SafetensorError, ValueError, TypeError, AttributeError) as error:
+    except (SafetensorError, LookupError, ValueError, TypeError, AttributeError) as error:
         raise UserError(f"{file} is damaged: its arrays do not fit {HEADER}.") from error
     return jax.tree_util.tree_unflatten(structure, leaves), header.extra
 
