@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export R2A_CACHE ?= $(CURDIR)/.cache/jax
 
-.PHONY: setup demo test browser check bench bench-setup results clean
+.PHONY: setup demo test golden browser check bench bench-setup results clean
 
 .venv/.installed: pyproject.toml requirements.txt
 	$(PYTHON) -m venv .venv
@@ -22,6 +22,9 @@ test: setup check browser ## everything CI runs
 browser: ## the report's test loads it in a real browser; where none can be installed, that test says so and is left out
 	@command -v chromium >/dev/null || (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium) \
 	  >/dev/null 2>&1 || echo "no chromium: the browser test will not run"
+
+golden: setup ## the first steps of every agent, also of those that `make test` leaves out
+	R2A_GOLDEN=all $(BIN)/pytest tests/test_golden.py
 
 check: setup ## lint and types
 	$(BIN)/ruff check

@@ -5,7 +5,10 @@ Parameters come from numpy: compiling a random generator for every shape would t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,7 +18,7 @@ import numpy as np
 from r2a.agents.agent import Agent
 from r2a.agents.build import build_agent
 from r2a.agents.learner import start_learning, update
-from r2a.agents.objectives import LearningBatch
+from r2a.agents.objectives import LearningBatch, gradient
 from r2a.config import (
     AgentConfig,
     AuxiliaryConfig,
@@ -24,6 +27,7 @@ from r2a.config import (
     EncoderConfig,
     HeadConfig,
     LearnerConfig,
+    LossWeights,
     RetrievalConfig,
 )
 from r2a.data.retrieval_batch import ResidentData, plan_learning_batch, read_learning_batch
@@ -139,6 +143,30 @@ def run_updates(agent: Agent, batches: list[LearningBatch]) -> tuple[list[Learne
         states.append(state)
         metrics.append({name: float(value) for name, value in values.items()})
     return states, metrics
+
+
+@jax.jit
+def _gradient(agent: Agent, target: Agent, batch: LearningBatch, weights: dict[str, float]):
+    config: Any = replace(LearnerConfig(), weights=SimpleNamespace(**weights))
+    return gradient(agent, target, batch, jax.random.key(0), config)
+
+
+def gradient_sizes(
+    agent: Agent, target: Agent, batch: LearningBatch, weights: dict[str, float], *, with_rl: bool
+) -> dict[str, float]:
+    """The largest entry of every parameter's gradient, by the parameter's name; losses without a weight have none.
+
+    Weights are arguments of the compiled program, so that one serves all tests of an agent.
+    """
+    if not with_rl:
+        # Values and rewards that are zero everywhere leave no TD error, and so no gradient of the RL loss.
+        agent, target = (
+            eqx.tree_at(lambda a: a.head.mlp, a, jax.tree.map(jnp.zeros_like, a.head.mlp)) for a in (agent, target)
+        )
+        batch = batch._replace(sequences=batch.sequences._replace(reward=jnp.zeros_like(batch.sequences.reward)))
+    grads, output = _gradient(agent, target, batch, dict.fromkeys(vars(LossWeights()), 0.0) | weights)
+    assert with_rl or float(output.losses["rl"]) == 0.0
+    return {name: np.abs(value).max() for name, value in named_arrays(grads).items()}
 
 
 def named_arrays(module) -> dict[str, np.ndarray]:

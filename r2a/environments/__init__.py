@@ -4,13 +4,14 @@ from typing import Any
 
 import gymnasium
 
-IDS = {
-    "r2a/Gridroboman-v0": "gridroboman",
-    "r2a/BabyAI-v0": "babyai",
-    "r2a/CausalWorld-v0": "causalworld",
-    "r2a/Atari-v0": "atari",
-    "r2a/MinAtar-v0": "minatar",
+TITLES = {
+    "gridroboman": "Gridroboman",
+    "babyai": "BabyAI",
+    "causalworld": "CausalWorld",
+    "atari": "Atari",
+    "minatar": "MinAtar",
 }
+"""The worlds by the names of their folders; Gymnasium knows them as r2a/TITLE-v0."""
 
 
 def as_gymnasium(world: str, task: str = "", render_mode: str | None = None, **settings: Any) -> Any:
@@ -24,6 +25,6 @@ def as_gymnasium(world: str, task: str = "", render_mode: str | None = None, **s
     return AsGymnasium(env, task or env.spec.tasks[0], render_mode)
 
 
-for _id, _world in IDS.items():
-    if _id not in gymnasium.registry:
-        gymnasium.register(id=_id, entry_point="r2a.environments:as_gymnasium", kwargs={"world": _world})
+for _name, _title in TITLES.items():
+    if (_id := f"r2a/{_title}-v0") not in gymnasium.registry:
+        gymnasium.register(id=_id, entry_point="r2a.environments:as_gymnasium", kwargs={"world": _name})

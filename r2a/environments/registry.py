@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from r2a.config import CollectConfig, EnvSettings
+from r2a.environments import TITLES
 from r2a.environments.api import EnvSpec, PureEnv, VectorEnv
 from r2a.environments.workers import Workers
 from r2a.errors import UserError
@@ -56,9 +57,7 @@ class World:
         return getattr(loaded, name) if name else loaded
 
 
-WORLDS: dict[str, str | World] = {
-    name: f"r2a.environments.{name}" for name in ("gridroboman", "babyai", "causalworld", "atari", "minatar")
-}
+WORLDS: dict[str, str | World] = {name: f"r2a.environments.{name}" for name in TITLES}
 
 
 def register(world: World) -> None:

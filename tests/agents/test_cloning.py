@@ -106,8 +106,12 @@ def test_what_to_do_can_be_read():
     assert plain_errors[-50:].mean() > 0.3  # the mean of all answers: 0.4 away
     assert errors[-50:].mean() < 0.15
     answer = jnp.array([0.6, -0.5])
-    encoded, _ = state.params.encode(shown(answer, jax.random.key(9)))
-    output = state.params(state.params.initial_state(None), only_seen(jnp.ones(1)), encoded, None)
+
+    @jax.jit
+    def act(agent, batch):
+        return agent(agent.initial_state(None), only_seen(jnp.ones(1)), agent.encode(batch)[0], None)
+
+    output = act(state.params, shown(answer, jax.random.key(9)))
     np.testing.assert_allclose(state.params.head.mode(output.q_values), answer, atol=0.2)
 
 
@@ -120,18 +124,20 @@ def test_the_loss_is_the_mean_negative_log_likelihood_of_the_valid_steps(core, n
     batch = batch_of(jax.random.key(3), steps)
     valid = batch.sequences.valid.at[0, 0, -1].set(steps == 1)
     batch = batch._replace(sequences=batch.sequences._replace(valid=valid), retrieval=None)
+    act = jax.jit(lambda agent, state, frame: agent(state, frame, None, None))
+    likelihood = jax.jit(lambda head, *given: head.log_likelihood(*given))
     total, count = 0.0, 0
     for m in range(TASKS):
         for b in range(STATES):
             sequence = jax.tree.map(lambda a, m=m, b=b: a[m, b], batch.sequences)
             state = agent.initial_state(None)
             for t in range(steps):
-                output = agent(state, sequence.frames.at(t), None, None)
+                output = act(agent, state, sequence.frames.at(t))
                 state = output.state
                 if sequence.valid[t]:
-                    total -= float(agent.head.log_likelihood(output.q_values, sequence.action[t]))
+                    total -= float(likelihood(agent.head, output.q_values, sequence.action[t]))
                     count += 1
-    named = losses(agent, agent, batch, jax.random.key(5), CLONER).losses
+    named = jax.jit(partial(losses, config=CLONER))(agent, agent, batch, jax.random.key(5)).losses
     np.testing.assert_allclose(named["rl"], total / count, rtol=1e-4)
 
 
@@ -139,7 +145,7 @@ def test_cloning_moves_the_process_and_needs_no_target():
     agent = build_agent(agent_config(), 1, SIZE, jax.random.key(0))
     batch = batch_of(jax.random.key(1))
     broken = jax.tree.map(lambda a: a * jnp.nan, agent)
-    grads, outcome = gradient(agent, broken, batch, jax.random.key(2), CLONER)
+    grads, outcome = jax.jit(partial(gradient, config=CLONER))(agent, broken, batch, jax.random.key(2))
     assert all(np.isfinite(value) for value in outcome.losses.values())
     assert all(np.abs(leaf).sum() > 0 for leaf in jax.tree.leaves(grads.retrieval.process.reader))
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(grads))
@@ -148,8 +154,8 @@ def test_cloning_moves_the_process_and_needs_no_target():
 def test_the_summaries_are_taught_the_vectors_that_were_done():
     agent = build_agent(agent_config(), 1, SIZE, jax.random.key(0))
     trajectories = shown(jnp.array([0.5, -0.5]), jax.random.key(0)).trajectories
-    states = jax.vmap(agent.states_along)(trajectories)
-    summaries = jax.vmap(agent.retrieval.summariser)(trajectories, states)
+    states = jax.jit(jax.vmap(lambda t: agent.states_along(t)))(trajectories)
+    summaries = jax.jit(jax.vmap(lambda t, s: agent.retrieval.summariser(t, s)))(trajectories, states)
     heads = agent.retrieval.auxiliary
     expected = 0.0
     for linear, summary in ((heads.from_past, summaries.past), (heads.from_future, summaries.future)):

@@ -12,6 +12,7 @@ from small import (
     ACTIONS,
     OBSERVATION,
     agent_config,
+    gradient_sizes,
     make_agent,
     make_learning_batch,
     make_retrieval_batch,
@@ -19,7 +20,7 @@ from small import (
 )
 
 from r2a.agents.objectives import LossInput, gradient, losses, q_learning
-from r2a.config import CoreConfig, LearnerConfig, LossWeights
+from r2a.config import CoreConfig, LearnerConfig
 from r2a.types import Frames
 
 MEMORY = CoreConfig(kind="gru", size=9)
@@ -49,6 +50,16 @@ def make_frames(first=()):
     )
 
 
+@jax.jit
+def encode(agent, batch):
+    return agent.encode(batch)[0]
+
+
+@partial(jax.jit, static_argnames="learner")
+def q_loss(agent, target, sequence, memory, key, learner):
+    return q_learning(LossInput(agent, target, sequence, memory, memory, key, learner))
+
+
 @eqx.filter_jit
 def unrolled(agent, frames, batch):
     encoded, _ = agent.encode(batch)
@@ -59,7 +70,7 @@ def unrolled(agent, frames, batch):
 def test_an_unroll_equals_acting_step_by_step(changes):
     agent, batch, frames = make_agent(agent_config(MEMORY, **changes)), make_retrieval_batch(), make_frames((0, 4))
     together = unrolled(agent, frames, batch)
-    encoded, _ = jax.jit(lambda a, b: a.encode(b))(agent, batch)
+    encoded = encode(agent, batch)
     act = jax.jit(lambda a, state, frame: a(state, frame, encoded, None))
     state = agent.initial_state(None)
     for t in range(STEPS):
@@ -114,10 +125,8 @@ def test_td_errors_of_a_sequence_are_those_of_its_q_values():
     burn_in, steps = 2, 3
     batch = make_learning_batch(steps=steps, burn_in=burn_in)
     sequence = jax.tree.map(lambda column: column[0, 2], batch.sequences)
-    loss = q_learning(LossInput(agent, target, sequence, None, None, jax.random.key(0), learner))
-    online, stale = (
-        np.asarray(a.unroll(a.initial_state(None), sequence.frames, None, None).q_values) for a in (agent, target)
-    )
+    loss = q_loss(agent, target, sequence, None, jax.random.key(0), learner)
+    online, stale = (np.asarray(unrolled(a, sequence.frames, None).q_values) for a in (agent, target))
     for t in range(steps):
         best = online[burn_in + t + 1].argmax()
         follows = 0.9 * float(sequence.discount[t]) * stale[burn_in + t + 1, best]
@@ -130,11 +139,16 @@ def test_the_kl_is_that_of_what_was_read():
     config, learner = agent_config(MEMORY, ranking="attention", summariser="linear"), LearnerConfig()
     agent, batch, key = make_agent(config), make_learning_batch(steps=4, burn_in=2), jax.random.key(5)
     sequence, retrieval = jax.tree.map(lambda column: column[0, 1], batch.sequences), make_retrieval_batch()
-    encoded, _ = agent.encode(retrieval)
-    found = q_learning(LossInput(agent, agent, sequence, encoded, encoded, key, learner)).retrieved.kl
-    start_key, read_key = jax.random.split(key)
-    state = agent.unroll(agent.initial_state(start_key), sequence.frames.at(slice(2)), encoded, None).state
-    read = agent.unroll(state, sequence.frames.at(slice(2, None)), encoded, read_key).retrieved
+    encoded = encode(agent, retrieval)
+    found = q_loss(agent, agent, sequence, encoded, key, learner).retrieved.kl
+
+    @jax.jit
+    def read_by_hand(agent, encoded, frames):
+        start_key, read_key = jax.random.split(key)
+        state = agent.unroll(agent.initial_state(start_key), frames.at(slice(2)), encoded, None).state
+        return agent.unroll(state, frames.at(slice(2, None)), encoded, read_key).retrieved
+
+    read = read_by_hand(agent, encoded, sequence.frames)
     np.testing.assert_allclose(found, read.kl[:-1], rtol=1e-4)
     assert np.ptp(np.asarray(found)) > 1e-3
 
@@ -153,34 +167,27 @@ def test_steps_that_do_not_exist_teach_nothing():
         np.testing.assert_array_equal(first, second)
 
 
-def gradient_sizes(weights, *, with_rl, **sequences):
+def sizes_of(weights, *, with_rl):
     config = agent_config(MEMORY, ranking="attention", summariser="linear")
-    agent, target, batch = make_agent(config), make_agent(config, seed=1), make_learning_batch(**sequences)
-    if not with_rl:
-        agent, target = (
-            eqx.tree_at(lambda a: a.head.mlp, a, jax.tree.map(jnp.zeros_like, a.head.mlp)) for a in (agent, target)
-        )
-        batch = batch._replace(sequences=batch.sequences._replace(reward=jnp.zeros_like(batch.sequences.reward)))
-    learner = LearnerConfig(weights=LossWeights(**{"kl": 0.0, "action": 0.0, "value": 0.0, "reward": 0.0, **weights}))
-    grads, _ = jax.jit(partial(gradient, config=learner))(agent, target, batch, jax.random.key(0))
-    return {name: np.abs(value).max() for name, value in named_arrays(grads).items()}
+    agent, target = make_agent(config), make_agent(config, seed=1)
+    return gradient_sizes(agent, target, make_learning_batch(steps=3), weights, with_rl=with_rl)
 
 
 def test_the_kl_moves_the_process_alone_through_time_too():
-    sizes = gradient_sizes({"kl": 1.0}, with_rl=False, steps=3)
+    sizes = sizes_of({"kl": 1.0}, with_rl=False)
     assert {name for name, size in sizes.items() if size > 0 and not name.startswith("retrieval.process.")} == set()
     # What the slots take in at one step decides what they ask, and pay, at the next.
     assert max(size for name, size in sizes.items() if name.startswith("retrieval.process.slot_update")) > 1e-7
 
 
 def test_the_rl_loss_moves_memory_and_slots():
-    sizes = gradient_sizes({}, with_rl=True, steps=3)
+    sizes = sizes_of({}, with_rl=True)
     for prefix in ("encoder.", "core.embed", "core.gru", "retrieval.summariser", "retrieval.process.slot_update"):
         assert max(size for name, size in sizes.items() if name.startswith(prefix)) > 1e-7, prefix
 
 
 def test_the_auxiliary_losses_move_encoder_memory_and_summariser_alone():
-    sizes = gradient_sizes({"action": 1.0, "value": 1.0, "reward": 1.0}, with_rl=False, steps=3)
+    sizes = sizes_of({"action": 1.0, "value": 1.0, "reward": 1.0}, with_rl=False)
     moved = {name.split(".")[0] + "." + name.split(".")[1] for name, size in sizes.items() if size > 0}
     assert moved == {"encoder.mlp", "core.embed", "core.gru", "retrieval.summariser", "retrieval.auxiliary"}
 

@@ -70,10 +70,23 @@ def without_times(folder: Path) -> list[dict]:
     ]
 
 
-def test_a_run_that_is_interrupted_and_then_killed_resumes_bit_identically(place: Path):
-    whole = start(place, "--name", "whole", "--steps", "400")
-    assert whole.wait(timeout=500) == 0, whole.stdout.read() if whole.stdout else ""
-    folder, options = place / "runs" / "stopped", ("--name", "stopped", "--steps", "400")
+LONG = ("--steps", "400", "--evaluate-every", "200")
+"""Long enough for a signal to come in its midst."""
+
+
+@pytest.fixture(scope="module")
+def whole(place: Path) -> Path:
+    """A run that nothing has stopped, in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        assert main(["train", "--preset", "smoke", "--name", "whole", *LONG]) == 0
+    return place / "runs" / "whole"
+
+
+def test_a_run_that_is_interrupted_and_then_killed_resumes_bit_identically(
+    place: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder, options = place / "runs" / "stopped", ("--name", "stopped", *LONG)
     for number in (signal.SIGINT, signal.SIGKILL):
         process = start(place, *options)
         stop_midway(process, folder, number)
@@ -82,10 +95,10 @@ def test_a_run_that_is_interrupted_and_then_killed_resumes_bit_identically(place
             assert process.returncode == 130
             assert "--resume" in process.stdout.read()  # type: ignore[union-attr]
         options = ("--resume", "runs/stopped")
-    resumed = start(place, *options)
-    assert resumed.wait(timeout=600) == 0, resumed.stdout.read() if resumed.stdout else ""
-    assert without_times(folder) == without_times(place / "runs" / "whole")
-    checkpoints = [latest_checkpoint(place / "runs" / which) for which in ("stopped", "whole")]
+    monkeypatch.chdir(place)
+    assert main(["train", *options]) == 0
+    assert without_times(folder) == without_times(whole)
+    checkpoints = [latest_checkpoint(which) for which in (folder, whole)]
     one, other = (load_file(next(c.glob("*.safetensors"))) for c in checkpoints if c is not None)
     assert one.keys() == other.keys()
     for leaf in one:
@@ -221,11 +234,11 @@ def test_unknown_options_exit_with_2(capsys: pytest.CaptureFixture[str]):
     assert stop.value.code == 2
 
 
-def test_evaluate_swaps_the_data_set(place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def test_evaluate_swaps_the_data_set(
+    place: Path, whole: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(place)
-    if not (place / "runs" / "whole").exists():
-        assert start(place, "--name", "whole", "--steps", "400").wait(timeout=500) == 0
-    assert (place / "runs" / "whole" / "returns.png").is_file()
+    assert (whole / "returns.png").is_file()
     collect_boards(place / "datasets" / "other", seed=5)
     assert main(["evaluate", "runs/whole", "--retrieve-from", "other", "--source", "right", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
