@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 # Before jax starts, and for every process that a test starts: the programs of tests are tiny and run a few times, so
@@ -24,6 +26,18 @@ install_import_hook([f"r2a.{room}" for room in ROOMS_OF_ARRAYS], "beartype.beart
 
 jax.config.update("jax_compilation_cache_dir", os.environ.get("R2A_CACHE", str(ROOT / ".cache" / "jax")))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+# Tracing makes millions of small objects that are no garbage: looking for some of it rarely saves a tenth of the time.
+gc.set_threshold(100_000, 50, 100)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_programs() -> Iterator[None]:
+    """No file of tests needs the programs of the one before."""
+    yield
+    jax.clear_caches()
+    gc.collect()
+
 
 LONGEST_FIRST = ("test_cluster.py", "test_resume.py", "test_train_online.py", "test_gridroboman_reference.py")
 """Files that take minutes: begun last, one core would wait for the other."""

@@ -15,6 +15,11 @@ SOME = replace(ALL, retrieval=replace(ALL.retrieval, num_grad_trajectories=2))
 TEACHERS = [0, 3]
 
 
+@jax.jit
+def encode(agent, batch):
+    return agent.encode(batch)
+
+
 @pytest.fixture(scope="module")
 def agents():
     """The same parameters, taught by all trajectories and by every third."""
@@ -23,18 +28,19 @@ def agents():
 
 
 def test_what_can_be_read_does_not_depend_on_who_teaches(agents):
-    (whole, _), (partly, _) = (agent.encode(BATCH) for agent in agents)
+    (whole, _), (partly, _) = (encode(agent, BATCH) for agent in agents)
     for one, two in zip(jax.tree.leaves(whole), jax.tree.leaves(partly), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
 
 
 def test_the_auxiliary_losses_are_those_of_the_teachers(agents):
     teachers = jax.tree.map(lambda column: column[jnp.array(TEACHERS)], BATCH)
-    for name, loss in agents[1].encode(BATCH)[1].items():
-        np.testing.assert_allclose(loss, agents[0].encode(teachers)[1][name], rtol=1e-5)
+    for name, loss in encode(agents[1], BATCH)[1].items():
+        np.testing.assert_allclose(loss, encode(agents[0], teachers)[1][name], rtol=1e-5)
 
 
 def test_only_teachers_send_a_gradient_to_what_encoded_them(agents):
+    @jax.jit
     def gradient(agent, row):
         return jax.grad(lambda a: jnp.square(a.encode(BATCH)[0].keys[row]).sum())(agent)
 
