@@ -85,7 +85,11 @@ def modern_checkpoint(
     ends = np.cumsum([math.prod(shapes[name]) for name in others])
     muon, adam = (f"{MUON}.inner_states['{part}'].inner_state" for part in ("muon", "adam"))
     count = arrays[f"{MUON}.rest.count"]
-    state = {f"{muon}[0].count": count, f"{adam}[0].count": count, f"{muon}[0].ns_coeffs": np.float32(NEWTON_SCHULZ)}
+    state = {
+        f"{muon}[0].count": count,
+        f"{adam}[0].count": count,
+        f"{muon}[0].ns_coeffs": np.asarray(NEWTON_SCHULZ, np.float32),
+    }
     state |= {f"{muon}[0].mu{name}": arrays[f"{MUON}.momentum[{i}]"] for i, name in enumerate(matrices)}
     for moment in ("mu", "nu"):
         parts = np.split(arrays[f"{MUON}.rest.{moment}"], ends[:-1])
